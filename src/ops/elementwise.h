@@ -1,0 +1,40 @@
+// Elementwise ops.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/op_types.h"
+
+namespace maxtext {
+
+/// (a, b) of one spec -> a + b. With `in_place` the result takes the memory of a.
+struct Add {
+  static constexpr std::string_view name = "add";
+  bool in_place = false;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x) -> factor · x.
+struct Scale {
+  static constexpr std::string_view name = "scale";
+  double factor = 1;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x) -> x in another floating-point dtype, rounded to nearest even.
+struct Cast {
+  static constexpr std::string_view name = "cast";
+  DType dtype = DType::float32;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// () -> a tensor of `spec` filled with `value`.
+struct Fill {
+  static constexpr std::string_view name = "fill";
+  TensorSpec spec;
+  double value = 0;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+}  // namespace maxtext

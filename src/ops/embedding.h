@@ -1,0 +1,25 @@
+// Embedding lookup and its gradient.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/op_types.h"
+
+namespace maxtext {
+
+/// (table [V, E], ids int32 [...]) -> [..., E], row ids[i] of the table. Ids outside [0, V) are the loader's error
+/// and must not reach an engine.
+struct Embedding {
+  static constexpr std::string_view name = "embedding";
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (dy [..., E], ids int32 [...], destination [V, E]) -> destination[ids[i]] += dy[i], summed in ascending i, so the
+/// result does not depend on the number of threads.
+struct EmbeddingBackward {
+  static constexpr std::string_view name = "embedding_backward";
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+}  // namespace maxtext

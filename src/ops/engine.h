@@ -1,0 +1,60 @@
+// The program of one device runs on an engine. `apply` is the same for all: shape rule, allocation of outputs, then
+// the engine's own `execute`.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mesh/communicator.h"
+#include "ops/memory_meter.h"
+#include "ops/op.h"
+#include "tensor/tensor.h"
+
+namespace maxtext {
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Runs one op. Throws Error naming the op where shapes do not fit or an input is undefined.
+  std::vector<Tensor> apply(const Op& op, std::span<const Tensor> inputs);
+  std::vector<Tensor> apply(const Op& op, std::initializer_list<Tensor> inputs) {
+    return apply(op, std::span<const Tensor>(inputs.begin(), inputs.size()));
+  }
+  /// `apply` of an op with one output.
+  Tensor apply_one(const Op& op, std::initializer_list<Tensor> inputs);
+
+  /// Uninitialised memory.
+  virtual Tensor allocate(const TensorSpec& spec) = 0;
+  /// Uninitialised memory of which every member of the group over `axes` gets one equal part of `spec`; where devices
+  /// share memory the parts are adjacent, so that an all_gather of them needs no copy. Collective.
+  virtual Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) = 0;
+
+  /// An input of the program: `bytes` row-major elements of `spec` (ignored by engines without data; may be empty
+  /// there).
+  virtual Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) = 0;
+  /// Copies a tensor's contents out. Between steps only: no decision inside a step may depend on it.
+  virtual void read(const Tensor& tensor, std::span<std::byte> destination) = 0;
+  /// Overwrites a tensor's contents, between steps only (loading a checkpoint, initial weights).
+  virtual void write(const Tensor& tensor, std::span<const std::byte> source) = 0;
+  /// False for engines without data, whose `read` leaves the destination as it is.
+  virtual bool has_data() const = 0;
+
+  virtual const Mesh& mesh() const = 0;
+  virtual int device() const = 0;
+
+  MemoryMeter& memory() { return memory_; }
+  const MemoryMeter& memory() const { return memory_; }
+  /// FLOPs of all ops so far, by the ops' own count.
+  double flops() const { return flops_; }
+
+ protected:
+  virtual void execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
+
+ private:
+  MemoryMeter memory_;
+  double flops_ = 0;
+};
+
+}  // namespace maxtext

@@ -1,0 +1,47 @@
+// Ops that move data without arithmetic.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/op_types.h"
+
+namespace maxtext {
+
+/// (x) -> the same elements in another shape: a view, no copy.
+struct Reshape {
+  static constexpr std::string_view name = "reshape";
+  Shape shape;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x) -> x[..., start : start+length, ...] along `axis`.
+struct Slice {
+  static constexpr std::string_view name = "slice";
+  int axis = 0;
+  std::int64_t start = 0;
+  std::int64_t length = 0;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x0, x1, …) -> joined along `axis`.
+struct Concat {
+  static constexpr std::string_view name = "concat";
+  int axis = 0;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x) -> dimensions reordered: output dimension i is input dimension permutation[i].
+struct Transpose {
+  static constexpr std::string_view name = "transpose";
+  std::vector<int> permutation;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x [N, ...], index int32 [M]) -> [M, ...], rows x[index[i]].
+struct Take {
+  static constexpr std::string_view name = "take";
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+}  // namespace maxtext

@@ -1,0 +1,35 @@
+// The closed set of ops. An op is data: its attributes. Each knows its shape rule (`infer`) and, where it multiplies
+// matrices, its FLOPs; an engine knows how to run it. An engine that misses an op does not compile.
+#pragma once
+
+#include <variant>
+
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/collectives.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/layout.h"
+#include "ops/linear.h"
+#include "ops/normalization.h"
+#include "ops/optimizer.h"
+#include "ops/reduction.h"
+#include "ops/rope.h"
+
+namespace maxtext {
+
+using Op = std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward,
+                        RmsNorm, RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale,
+                        Cast, Fill, Reshape, Slice, Concat, Transpose, Take, Sum, SumOfSquares, LinearCrossEntropy,
+                        AttentionForward, AttentionBackward, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
+
+std::string_view op_name(const Op& op);
+
+/// The shape rule: specs of the outputs; throws Error naming the op and the inputs where they do not fit.
+std::vector<OutputSpec> infer(const Op& op, InputSpecs inputs);
+
+/// Floating-point operations, a multiply-add counting 2; 0 for ops without matrix products.
+double flops(const Op& op, InputSpecs inputs);
+
+}  // namespace maxtext

@@ -1,0 +1,35 @@
+#include "ops/op_types.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace maxtext {
+
+void fail_shape(std::string_view op, InputSpecs inputs, std::string_view message) {
+  std::string list;
+  for (const TensorSpec& spec : inputs) list += (list.empty() ? "" : ", ") + to_string(spec);
+  fail("{}({}): {}", op, list, message);
+}
+
+void require_shape(bool condition, std::string_view op, InputSpecs inputs, std::string_view message) {
+  if (!condition) fail_shape(op, inputs, message);
+}
+
+void require_arity(std::string_view op, InputSpecs inputs, std::initializer_list<std::size_t> allowed) {
+  require_shape(std::find(allowed.begin(), allowed.end(), inputs.size()) != allowed.end(), op, inputs,
+                "wrong number of inputs");
+}
+
+std::int64_t row_count(const Shape& shape) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
+}
+
+DType accumulation_dtype(DType activation) {
+  return activation == DType::float64 ? DType::float64 : DType::float32;
+}
+
+}  // namespace maxtext

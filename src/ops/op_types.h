@@ -1,0 +1,37 @@
+// What all ops share: the description of an output and the shape check.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tensor/shape.h"
+
+namespace maxtext {
+
+/// An output of an op. With `aliases_input` ≥ 0 the op writes into that input's memory (the caller gives it away and
+/// must not use the input afterwards); an engine that compiles programs treats it as a donated argument.
+struct OutputSpec {
+  TensorSpec spec;
+  int aliases_input = -1;
+};
+
+using InputSpecs = std::span<const TensorSpec>;
+
+/// Throws Error "op(inputs…): message" naming the op and all input specs.
+[[noreturn]] void fail_shape(std::string_view op, InputSpecs inputs, std::string_view message);
+
+/// fail_shape unless `condition`.
+void require_shape(bool condition, std::string_view op, InputSpecs inputs, std::string_view message);
+
+/// fail_shape unless the number of inputs is one of `allowed`.
+void require_arity(std::string_view op, InputSpecs inputs, std::initializer_list<std::size_t> allowed);
+
+/// The product of all dimensions but the last: the rows of a [..., N] tensor.
+std::int64_t row_count(const Shape& shape);
+
+/// Gradients and reductions are fp32, except in fp64 programs (law 7).
+DType accumulation_dtype(DType activation);
+
+}  // namespace maxtext

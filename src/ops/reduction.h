@@ -1,0 +1,24 @@
+// Reductions to a few numbers, summed in double in blocks fixed by the shape.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/op_types.h"
+
+namespace maxtext {
+
+/// (x) -> float64 [], the sum of all elements.
+struct Sum {
+  static constexpr std::string_view name = "sum";
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+/// (x [n]) -> float64 [offsets.size()-1]: entry i is Σ x² over [offsets[i], offsets[i+1]).
+struct SumOfSquares {
+  static constexpr std::string_view name = "sum_of_squares";
+  std::vector<std::int64_t> offsets;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
+}  // namespace maxtext
