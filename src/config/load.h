@@ -1,0 +1,33 @@
+// Loading a configuration: base.yml, then the model's file, then the run file, then the environment, then key=value.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/config.h"
+
+namespace maxtext {
+
+struct ConfigRequest {
+  /// base.yml, or a run file that names its `base_config`. A path that does not exist is also tried below `configs/`.
+  std::filesystem::path file;
+  /// `key=value`, later ones win.
+  std::vector<std::string> overrides;
+  /// Variables `M_<KEY>`; others are ignored. See process_environment().
+  std::vector<std::pair<std::string, std::string>> environment;
+  /// Devices that a launcher (mpirun, srun) started; nothing when this process is alone.
+  std::optional<int> launched_devices;
+  /// Whether files named by keys (data, tokenizer, checkpoints to load) must exist.
+  bool check_files = true;
+};
+
+/// The whole environment of this process.
+std::vector<std::pair<std::string, std::string>> process_environment();
+
+/// Loads and checks a configuration (config/rules.h) before any data is read. Throws ConfigError with one line.
+Config load_config(const ConfigRequest& request);
+
+}  // namespace maxtext
