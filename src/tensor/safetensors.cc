@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "tensor/half.h"
@@ -315,7 +316,7 @@ std::vector<std::int64_t> read_as_int64(const SafetensorsFile& file, std::string
 std::string safetensors_header(std::span<const NamedSpec> tensors, const SafetensorsMetadata& metadata) {
   // Built by hand in the order of the bytes, which is how other readers expect to meet the names.
   std::string text = "{";
-  if (!metadata.empty()) text += json(kMetadataKey).dump() + ":" + json(metadata).dump();
+  if (!metadata.empty()) text += fmt::format("{}:{}", json(kMetadataKey).dump(), json(metadata).dump());
   std::set<std::string_view> names;
   std::int64_t offset = 0;
   for (const auto& [name, spec] : tensors) {
@@ -323,7 +324,7 @@ std::string safetensors_header(std::span<const NamedSpec> tensors, const Safeten
     const json entry{{"dtype", safetensors_dtype_name(spec.dtype)},
                      {"shape", spec.shape},
                      {"data_offsets", {offset, offset + spec.bytes()}}};
-    text += (text.size() > 1 ? "," : "") + json(name).dump() + ":" + entry.dump();
+    text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", json(name).dump(), entry.dump());
     offset += spec.bytes();
   }
   text += "}";
