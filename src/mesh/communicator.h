@@ -3,27 +3,42 @@
 // every transport, because every sum is taken in ascending group rank.
 #pragma once
 
-#include <chrono>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "mesh/mesh.h"
 
 namespace maxtext {
 
 enum class CollectiveKind { all_gather, reduce_scatter, all_reduce, barrier };
+/// A NaN wins in `max`, so that a non-finite value cannot hide behind a larger one.
 enum class ReduceOp { sum, max };
+/// `bytes` can be gathered only.
 enum class ElementType { bytes, float32, float64 };
 
 std::string_view collective_name(CollectiveKind kind);
 
+/// Bytes of one element.
+std::int64_t element_size(ElementType element);
+
+/// Thrown by `start` and `wait` because another device failed: "device 3 failed: disk full". A consequence, never the
+/// cause: whoever collects the exceptions of several devices reports another one if there is one.
+class PeerFailure : public Error {
+ public:
+  using Error::Error;
+};
+
 /// One buffer of a coalesced collective. With P = group size and n = `count` elements per rank:
 /// all_gather: send n, receive P·n (in group-rank order); reduce_scatter: send P·n, receive n;
-/// all_reduce: send n, receive n (`receive` may equal `send`).
+/// all_reduce: send n, receive n.
+/// Memory may overlap in two cases only: all_gather with `send` = the own part of `receive`, all_reduce with
+/// `receive` = `send`.
 struct CollectiveBuffer {
   const std::byte* send = nullptr;
   std::byte* receive = nullptr;
@@ -36,15 +51,19 @@ struct CollectiveRequest {
   ElementType element = ElementType::bytes;
   ReduceOp reduce = ReduceOp::sum;
   std::vector<CollectiveBuffer> buffers;
-  /// Keeps the send and receive memory alive until every member has finished with it.
+  /// Keeps memory alive until every member has finished with it; released on any member's thread. With a keepalive
+  /// the caller promises not to write to `send` until then, and `wait` returns as soon as the own receive buffers are
+  /// filled. Without one `wait` returns only after every peer has read `send`, which may be reused at once.
+  /// An object that owns the handle of this collective must not be among them: it would keep itself alive.
   std::vector<std::shared_ptr<void>> keepalive;
   /// What the watchdog names when it gives up: op, shape.
   std::string label;
 };
 
-/// A collective under way. `wait` returns once this device's receive buffers are filled (and, for all_gather, reads
-/// peers' memory until then); it throws Error when a peer failed or the watchdog's time ran out. Waiting twice is
-/// allowed. Destroying an unwaited handle completes it first.
+/// A collective under way. `wait` returns once this device's receive buffers are filled; handles may be waited for in
+/// any order. It throws PeerFailure when a device failed, and Error when the watchdog's time ran out, naming the
+/// collective and the devices that have not come. Waiting twice is allowed. Destroying an unwaited handle completes it
+/// first; when it is destroyed by a passing exception it fails this device instead, since the others would wait for it.
 class PendingCollective {
  public:
   virtual ~PendingCollective() = default;
@@ -64,7 +83,25 @@ struct CollectiveCounters {
 };
 
 /// The logical bytes of `request` in a group of `group_size`.
+/// Coalesced buffers count as one.
 std::int64_t logical_bytes(const CollectiveRequest& request, int group_size);
+
+/// `all_gather over context (keys of layer 3)`, for messages.
+std::string describe(const CollectiveRequest& request);
+
+/// Throws Error when `request` cannot be right in a group of `group_size` as seen by its member `rank`: a negative
+/// count, missing memory, overlapping memory, a sum of bytes.
+void check_request(const CollectiveRequest& request, int group_size, int rank);
+
+/// Memory of a whole group: `base` holds P·bytes_per_rank bytes, in the order of group ranks, and `mine` is this
+/// rank's part of it.
+struct GroupMemory {
+  std::shared_ptr<std::byte[]> base;
+  std::byte* mine = nullptr;
+};
+
+/// GroupMemory that no other device sees.
+GroupMemory allocate_private(int group_size, int rank, std::int64_t bytes_per_rank);
 
 /// One device's end of the transport. Used by that device's thread only. All members of a group must start the same
 /// collectives on it in the same order.
@@ -83,6 +120,18 @@ class Communicator {
   virtual void abort(const std::string& reason) = 0;
 
   virtual const CollectiveCounters& counters() const = 0;
+
+  /// Whether the parts of `allocate_shared` are one memory for all members.
+  virtual bool shares_memory() const { return false; }
+
+  /// Uninitialised memory, aligned to 64 bytes, for zero-copy gathering. It is a collective in the group's order but
+  /// does not wait. An all_gather with `send = mine` and `receive = base` is right on every transport; on one that
+  /// shares memory it moves nothing, it only waits until every member has written its part. There, peers go on reading
+  /// `mine` after the gather: before writing to it again a member must know that they are done, by any later
+  /// collective of the group that they start after their last read.
+  virtual GroupMemory allocate_shared(AxisSet axes, std::int64_t bytes_per_rank) {
+    return allocate_private(mesh().size(axes), mesh().group_rank(device(), axes), bytes_per_rank);
+  }
 };
 
 }  // namespace maxtext
