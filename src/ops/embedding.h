@@ -16,9 +16,10 @@ struct Embedding {
 };
 
 /// (dy [..., E], ids int32 [...], destination [V, E]) -> destination[ids[i]] += dy[i], summed in ascending i, so the
-/// result does not depend on the number of threads.
+/// result does not depend on the number of threads. Unless `accumulate`, destination is set to zero first.
 struct EmbeddingBackward {
   static constexpr std::string_view name = "embedding_backward";
+  bool accumulate = true;
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 

@@ -15,6 +15,15 @@ struct Reshape {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
+/// (x) -> the elements [first_element, first_element + elements of shape) of x in row-major order, as `shape`: a view,
+/// no copy. Parameters are views of their group's flat buffer.
+struct View {
+  static constexpr std::string_view name = "view";
+  std::int64_t first_element = 0;
+  Shape shape;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
 /// (x) -> x[..., start : start+length, ...] along `axis`.
 struct Slice {
   static constexpr std::string_view name = "slice";

@@ -21,7 +21,7 @@ namespace maxtext {
 
 using Op = std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward,
                         RmsNorm, RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale,
-                        Cast, Fill, Reshape, Slice, Concat, Transpose, Take, Sum, SumOfSquares, LinearCrossEntropy,
+                        Cast, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares, LinearCrossEntropy,
                         AttentionForward, AttentionBackward, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
 
 std::string_view op_name(const Op& op);

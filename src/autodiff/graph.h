@@ -1,0 +1,164 @@
+// The tape. A graph is one segment of a device's program (the embedding, one period of layers, the head): functions
+// are recorded with their shapes, then `forward` runs them and `backward` applies their vjps in reverse.
+//
+// Recording before running costs microseconds and tells, before any arithmetic, what backward will read. So forward
+// frees each value after its last use unless backward reads it and the policy keeps it, never runs what nobody reads,
+// and backward recomputes exactly what it lacks (dead recomputation, such as the last projection of a fully
+// rematerialised layer, falls away by itself).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "autodiff/function.h"
+
+namespace maxtext {
+
+/// The rematerialisation policy: which named values of a graph are kept for backward; the others are recomputed.
+struct RematPolicy {
+  /// Keep every value that costs more than elementwise work.
+  bool keep_all = true;
+  std::unordered_set<std::string> names;
+
+  bool keeps(const std::string& name) const { return keep_all || names.contains(name); }
+};
+
+/// `full` keeps only what enters the graph, `minimal` the outputs of projections (query_proj, key_proj, value_proj,
+/// out_proj, mlpwi_0, mlpwi_1, mlpwo — MaxText's names), `none` recomputes nothing but elementwise work. Throws
+/// ConfigError that lists the names.
+RematPolicy remat_policy(std::string_view name);
+
+/// Where a parameter's gradient goes. The first contribution is stored, later ones are added. An undefined
+/// destination is allocated by the first contribution.
+struct GradientSlot {
+  Tensor destination;
+  bool accumulate = false;
+};
+
+class Graph;
+
+/// A handle to one output of a recorded function, or to a leaf. Valid while its graph lives.
+class Value {
+ public:
+  Value() = default;
+  Value(Graph* graph, int node, int output) : graph_(graph), node_(node), output_(output) {}
+
+  bool defined() const { return graph_ != nullptr; }
+  Graph& graph() const { return *graph_; }
+  const TensorSpec& spec() const;
+  const Shape& shape() const { return spec().shape; }
+  int node() const { return node_; }
+  int output() const { return output_; }
+
+ private:
+  Graph* graph_ = nullptr;
+  int node_ = -1;
+  int output_ = 0;
+};
+
+class Graph {
+ public:
+  explicit Graph(Engine& engine) : engine_(engine) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Engine& engine() { return engine_; }
+
+  /// Leaves. A constant has no gradient (ids, tables); an input's gradient is returned by `backward`; a parameter's
+  /// goes to its slot, which must outlive the graph.
+  Value constant(Tensor tensor);
+  Value input(Tensor tensor);
+  Value parameter(Tensor tensor, GradientSlot* slot);
+
+  /// Replaces a leaf's tensor (of equal spec), or releases it when undefined: gathered parameters are dropped after
+  /// forward and gathered again for backward.
+  void bind(Value leaf, Tensor tensor);
+
+  /// Records a function. `name` is what a policy and dumps call its first output.
+  std::vector<Value> apply(std::shared_ptr<const Function> function, std::vector<Value> inputs, std::string name = {});
+
+  /// Runs what `results` depend on and returns their tensors. With a policy, keeps what backward will read; without,
+  /// nothing (evaluation).
+  std::vector<Tensor> forward(const std::vector<Value>& results, const RematPolicy* policy);
+
+  /// Applies the vjps from the cotangents of results; returns the cotangents of `inputs` (input leaves). Call once,
+  /// after `forward` with a policy. Values are released on the way.
+  std::vector<Tensor> backward(const std::vector<Value>& results, std::vector<Tensor> cotangents,
+                               const std::vector<Value>& inputs);
+
+  /// Functions run so far, recomputations included, by function name: what "remat" costs is counted, not trusted.
+  int runs_of(std::string_view function_name) const;
+
+ private:
+  friend class Pullback;
+  friend class Value;
+
+  struct Node {
+    std::shared_ptr<const Function> function;  // null for leaves
+    std::vector<Value> inputs;
+    std::vector<TensorSpec> specs;
+    std::vector<Tensor> tensors;  // per output; undefined when not computed or released
+    std::vector<Tensor> cotangents;
+    std::vector<bool> cotangent_owned;
+    std::string name;
+    GradientSlot* slot = nullptr;
+    bool requires_gradient = false;
+    int runs = 0;
+  };
+  struct Liveness;
+
+  Value leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot);
+  Liveness analyse(const std::vector<Value>& results, const RematPolicy* policy) const;
+  const Tensor& materialise(Value value);
+  void run(Node& node);
+  void add_cotangent(Value value, Tensor cotangent, bool owned);
+
+  Engine& engine_;
+  std::vector<Node> nodes_;
+};
+
+/// What a vjp sees of its function.
+class Pullback {
+ public:
+  Pullback(Graph& graph, int node) : graph_(graph), node_(node) {}
+
+  Engine& engine() { return graph_.engine_; }
+
+  /// An input or output that `needs` named, recomputed if it was not kept.
+  Tensor input(int index);
+  Tensor output(int index);
+  const TensorSpec& input_spec(int index) const;
+  int input_count() const;
+  bool wants(int input) const;
+
+  /// The cotangent of an output; zeros where nothing flowed into it.
+  Tensor cotangent(int output);
+  bool has_cotangent(int output) const;
+
+  /// Adds to the cotangent of an input. `owned` says that nobody else holds this tensor, so that it may be added to
+  /// in place.
+  void add(int input, Tensor cotangent, bool owned = true);
+
+  /// An activation's cotangent that exists already and may be added to in place by an accumulating op; undefined when
+  /// there is none. To be given back with `add`… of the op's result.
+  Tensor take_destination(int input);
+
+  /// Where a parameter's gradient goes and whether to add; the op's result is given to `finish_gradient`.
+  struct Destination {
+    Tensor tensor;
+    bool accumulate;
+  };
+  Destination gradient_destination(int input);
+  void finish_gradient(int input, Tensor result);
+
+ private:
+  Graph::Node& node() const { return graph_.nodes_[static_cast<std::size_t>(node_)]; }
+
+  Graph& graph_;
+  int node_;
+};
+
+}  // namespace maxtext
