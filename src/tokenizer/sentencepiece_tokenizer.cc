@@ -1,0 +1,72 @@
+#include "tokenizer/sentencepiece_tokenizer.h"
+
+#include <sentencepiece_processor.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace maxtext {
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, how the pieces write a space
+
+std::optional<std::int32_t> known(int id) {
+  return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
+}
+
+}  // namespace
+
+SentencepieceTokenizer::SentencepieceTokenizer(const std::filesystem::path& path)
+    : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string model((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file || model.empty()) fail_config("tokenizer_path: cannot read {}", path.string());
+  const auto status = processor_->LoadFromSerializedProto(model);
+  if (!status.ok()) {
+    fail_config("tokenizer_path: {} is not a sentencepiece model: {}", path.string(), status.error_message());
+  }
+  fingerprint_ = "sentencepiece-" + hash_text(content_hash(model));
+  const auto probe = processor_->EncodeAsPieces("a");
+  adds_leading_space_ = !probe.empty() && probe.front().starts_with(kSpace);
+}
+
+SentencepieceTokenizer::~SentencepieceTokenizer() = default;
+
+std::vector<std::int32_t> SentencepieceTokenizer::encode(std::string_view text) const {
+  // The library would replace ill-formed bytes by U+FFFD without a word.
+  if (const auto offset = first_invalid_utf8(text)) fail("text is not UTF-8 at byte {}", *offset);
+  std::vector<int> ids;
+  const auto status = processor_->Encode(text, &ids);
+  if (!status.ok()) fail("sentencepiece cannot encode: {}", status.ToString());
+  return ids;
+}
+
+std::vector<std::int32_t> SentencepieceTokenizer::encode_continuation(std::string_view text) const {
+  // The space that the model puts before every text stands for the one that the continuation starts with.
+  if (adds_leading_space_ && text.starts_with(' ')) text.remove_prefix(1);
+  return encode(text);
+}
+
+std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= vocab_size()) {
+      fail("token id {} at index {} is outside the vocabulary of {}", ids[i], i, vocab_size());
+    }
+  }
+  std::string text;
+  const auto status = processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+  if (!status.ok()) fail("sentencepiece cannot decode: {}", status.ToString());
+  return text;
+}
+
+std::int32_t SentencepieceTokenizer::vocab_size() const { return processor_->GetPieceSize(); }
+std::optional<std::int32_t> SentencepieceTokenizer::bos_id() const { return known(processor_->bos_id()); }
+std::optional<std::int32_t> SentencepieceTokenizer::eos_id() const { return known(processor_->eos_id()); }
+std::optional<std::int32_t> SentencepieceTokenizer::pad_id() const { return known(processor_->pad_id()); }
+std::optional<std::int32_t> SentencepieceTokenizer::unk_id() const { return known(processor_->unk_id()); }
+
+}  // namespace maxtext

@@ -1,0 +1,35 @@
+// SentencePiece models (github.com/google/sentencepiece), the form in which Llama 2, Mistral 7B and Gemma publish
+// theirs.
+#pragma once
+
+#include "tokenizer/tokenizer.h"
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
+
+namespace maxtext {
+
+class SentencepieceTokenizer final : public Tokenizer {
+ public:
+  /// Loads a .model file. Throws ConfigError when it is not one.
+  explicit SentencepieceTokenizer(const std::filesystem::path& path);
+  ~SentencepieceTokenizer() override;
+
+  std::vector<std::int32_t> encode(std::string_view text) const override;
+  std::vector<std::int32_t> encode_continuation(std::string_view text) const override;
+  std::string decode(std::span<const std::int32_t> ids) const override;
+  std::int32_t vocab_size() const override;
+  std::optional<std::int32_t> bos_id() const override;
+  std::optional<std::int32_t> eos_id() const override;
+  std::optional<std::int32_t> pad_id() const override;
+  std::optional<std::int32_t> unk_id() const override;
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::string fingerprint_;
+  bool adds_leading_space_ = false;
+};
+
+}  // namespace maxtext
