@@ -45,12 +45,12 @@ void Graph::bind(Value leaf, Tensor tensor) {
   node.tensors[0] = std::move(tensor);
 }
 
-std::vector<Value> Graph::apply(std::shared_ptr<const Function> function, std::vector<Value> inputs,
-                                std::string name) {
+std::vector<Value> Graph::apply(std::shared_ptr<const Function> function, std::vector<Value> inputs, std::string name) {
   std::vector<TensorSpec> specs;
   bool requires_gradient = false;
   for (const Value& input : inputs) {
-    if (!input.defined() || &input.graph() != this) fail("{}: an input does not belong to this graph", function->name());
+    if (!input.defined() || &input.graph() != this)
+      fail("{}: an input does not belong to this graph", function->name());
     specs.push_back(input.spec());
     requires_gradient = requires_gradient || nodes_[static_cast<std::size_t>(input.node())].requires_gradient;
   }
@@ -159,7 +159,8 @@ std::vector<Tensor> Graph::forward(const std::vector<Value>& results, const Rema
       nodes_[n].tensors[k] = Tensor();
     };
     for (const Value& input : node.inputs) release_if_done(input);
-    for (std::size_t k = 0; k < node.specs.size(); ++k) release_if_done({this, static_cast<int>(i), static_cast<int>(k)});
+    for (std::size_t k = 0; k < node.specs.size(); ++k)
+      release_if_done({this, static_cast<int>(i), static_cast<int>(k)});
   }
   std::vector<Tensor> tensors;
   for (const Value& result : results) tensors.push_back(materialise(result));
@@ -173,7 +174,8 @@ std::vector<Tensor> Graph::forward(const std::vector<Value>& results, const Rema
 
 std::vector<Tensor> Graph::backward(const std::vector<Value>& results, std::vector<Tensor> cotangents,
                                     const std::vector<Value>& inputs) {
-  if (results.size() != cotangents.size()) fail("backward: {} results but {} cotangents", results.size(), cotangents.size());
+  if (results.size() != cotangents.size())
+    fail("backward: {} results but {} cotangents", results.size(), cotangents.size());
   for (std::size_t i = 0; i < results.size(); ++i) add_cotangent(results[i], std::move(cotangents[i]), false);
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     Node& node = nodes_[i];
@@ -239,9 +241,7 @@ bool Pullback::wants(int input) const {
   return graph_.nodes_[static_cast<std::size_t>(value.node())].requires_gradient;
 }
 
-bool Pullback::has_cotangent(int output) const {
-  return node().cotangents[static_cast<std::size_t>(output)].defined();
-}
+bool Pullback::has_cotangent(int output) const { return node().cotangents[static_cast<std::size_t>(output)].defined(); }
 
 Tensor Pullback::cotangent(int output) {
   const auto k = static_cast<std::size_t>(output);
