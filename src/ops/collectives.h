@@ -1,5 +1,6 @@
 // Collectives over named mesh axes, coalesced: all inputs travel in one message. Results are returned before they are
-// complete; the engine waits at their first use. Adjoints: all_gather <-> reduce_scatter.
+// complete; the engine waits at their first use. Adjoints: all_gather <-> reduce_scatter. In a group of one all results
+// are views of the inputs and nothing travels.
 #pragma once
 
 #include <string_view>

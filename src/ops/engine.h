@@ -27,8 +27,9 @@ class Engine {
 
   /// Uninitialised memory.
   virtual Tensor allocate(const TensorSpec& spec) = 0;
-  /// Uninitialised memory of which every member of the group over `axes` gets one equal part of `spec`; where devices
-  /// share memory the parts are adjacent, so that an all_gather of them needs no copy. Collective.
+  /// Uninitialised memory of which every member of the group over `axes` gets one equal part of `spec`, in group-rank
+  /// order along its first dimension, which the group size must divide: [N, ...] -> [N/P, ...]. Where devices share
+  /// memory the parts are adjacent, so that an all_gather of them needs no copy. Collective.
   virtual Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) = 0;
 
   /// An input of the program: `bytes` row-major elements of `spec` (ignored by engines without data; may be empty
@@ -50,7 +51,12 @@ class Engine {
   double flops() const { return flops_; }
 
  protected:
+  /// Computes `outputs`, which are allocated or alias inputs as `infer` said. Not called when all of them are views.
   virtual void execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
+
+  /// The results of an all_gather (of a group larger than one) without memory of their own, where all inputs are parts
+  /// of adjacent shards; empty where they must be allocated and copied.
+  virtual std::vector<Tensor> gather_views(const AllGather& /*gather*/, std::span<const Tensor> /*inputs*/) { return {}; }
 
  private:
   MemoryMeter memory_;

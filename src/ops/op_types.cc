@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -20,6 +21,16 @@ void require_shape(bool condition, std::string_view op, InputSpecs inputs, std::
 void require_arity(std::string_view op, InputSpecs inputs, std::initializer_list<std::size_t> allowed) {
   require_shape(std::find(allowed.begin(), allowed.end(), inputs.size()) != allowed.end(), op, inputs,
                 "wrong number of inputs");
+}
+
+void require_floating(DType dtype, std::string_view op, InputSpecs inputs) {
+  const bool floating = dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16 ||
+                        dtype == DType::float16;
+  require_shape(floating, op, inputs, "expected a floating-point dtype");
+}
+
+OutputSpec view_of(int input, TensorSpec spec, std::int64_t first_element) {
+  return {.spec = std::move(spec), .aliases_input = input, .view = true, .first_element = first_element};
 }
 
 std::int64_t row_count(const Shape& shape) {

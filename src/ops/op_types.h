@@ -10,11 +10,15 @@
 
 namespace maxtext {
 
-/// An output of an op. With `aliases_input` ≥ 0 the op writes into that input's memory (the caller gives it away and
-/// must not use the input afterwards); an engine that compiles programs treats it as a donated argument.
+/// An output of an op. With `aliases_input` ≥ 0 it lies in that input's memory, from `first_element` on:
+/// - donated (`view` false): the op writes there, the caller gives the input away and must not use it afterwards; an
+///   engine that compiles programs treats it as a donated argument;
+/// - a view: nothing is written or read, the input stays usable (and donating either of the two changes the other).
 struct OutputSpec {
   TensorSpec spec;
   int aliases_input = -1;
+  bool view = false;
+  std::int64_t first_element = 0;
 };
 
 using InputSpecs = std::span<const TensorSpec>;
@@ -27,6 +31,12 @@ void require_shape(bool condition, std::string_view op, InputSpecs inputs, std::
 
 /// fail_shape unless the number of inputs is one of `allowed`.
 void require_arity(std::string_view op, InputSpecs inputs, std::initializer_list<std::size_t> allowed);
+
+/// fail_shape unless the dtype is a floating-point one.
+void require_floating(DType dtype, std::string_view op, InputSpecs inputs);
+
+/// An output that is a view of input `input`.
+OutputSpec view_of(int input, TensorSpec spec, std::int64_t first_element = 0);
 
 /// The product of all dimensions but the last: the rows of a [..., N] tensor.
 std::int64_t row_count(const Shape& shape);

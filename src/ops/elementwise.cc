@@ -1,0 +1,30 @@
+#include "ops/elementwise.h"
+
+namespace maxtext {
+
+std::vector<OutputSpec> Add::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {2});
+  require_floating(inputs[0].dtype, name, inputs);
+  require_shape(inputs[0] == inputs[1], name, inputs, "both terms must have one shape and dtype");
+  return {{.spec = inputs[0], .aliases_input = in_place ? 0 : -1}};
+}
+
+std::vector<OutputSpec> Scale::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {1});
+  require_floating(inputs[0].dtype, name, inputs);
+  return {{.spec = inputs[0]}};
+}
+
+std::vector<OutputSpec> Cast::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {1});
+  require_floating(inputs[0].dtype, name, inputs);
+  require_floating(dtype, name, inputs);
+  return {{.spec = {inputs[0].shape, dtype}}};
+}
+
+std::vector<OutputSpec> Fill::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {0});
+  return {{.spec = spec}};
+}
+
+}  // namespace maxtext

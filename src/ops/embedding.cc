@@ -1,0 +1,28 @@
+#include "ops/embedding.h"
+
+namespace maxtext {
+
+std::vector<OutputSpec> Embedding::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {2});
+  require_floating(inputs[0].dtype, name, inputs);
+  require_shape(inputs[0].shape.size() == 2, name, inputs, "table must be [V, E]");
+  require_shape(inputs[1].dtype == DType::int32, name, inputs, "ids must be int32");
+  TensorSpec rows{inputs[1].shape, inputs[0].dtype};
+  rows.shape.push_back(inputs[0].shape[1]);
+  return {{.spec = rows}};
+}
+
+std::vector<OutputSpec> EmbeddingBackward::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {3});
+  require_floating(inputs[0].dtype, name, inputs);
+  require_shape(inputs[1].dtype == DType::int32, name, inputs, "ids must be int32");
+  require_shape(inputs[2].shape.size() == 2, name, inputs, "destination must be [V, E]");
+  Shape rows = inputs[1].shape;
+  rows.push_back(inputs[2].shape[1]);
+  require_shape(inputs[0].shape == rows, name, inputs, "dy must be [ids..., E]");
+  require_shape(inputs[2].dtype == accumulation_dtype(inputs[0].dtype), name, inputs,
+                "destination must have the accumulation dtype");
+  return {{.spec = inputs[2], .aliases_input = 2}};
+}
+
+}  // namespace maxtext

@@ -1,0 +1,50 @@
+#include "ops/engine.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace maxtext {
+namespace {
+
+std::vector<TensorSpec> specs_of(const Op& op, std::span<const Tensor> inputs) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) fail("{}: input {} is undefined", op_name(op), i);
+    specs.push_back(inputs[i].spec());
+  }
+  return specs;
+}
+
+Tensor aliased(const OutputSpec& output, std::span<const Tensor> inputs) {
+  return inputs[static_cast<std::size_t>(output.aliases_input)].view(output.first_element, output.spec.shape);
+}
+
+}  // namespace
+
+std::vector<Tensor> Engine::apply(const Op& op, std::span<const Tensor> inputs) {
+  const std::vector<TensorSpec> specs = specs_of(op, inputs);
+  const std::vector<OutputSpec> inferred = infer(op, specs);
+  flops_ += maxtext::flops(op, specs);
+  if (const auto* gather = std::get_if<AllGather>(&op); gather != nullptr && gather->group_size > 1) {
+    std::vector<Tensor> views = gather_views(*gather, inputs);
+    if (!views.empty()) return views;
+  }
+  std::vector<Tensor> outputs;
+  outputs.reserve(inferred.size());
+  for (const OutputSpec& output : inferred) {
+    outputs.push_back(output.aliases_input >= 0 ? aliased(output, inputs) : allocate(output.spec));
+  }
+  const bool views_only = std::all_of(inferred.begin(), inferred.end(), [](const OutputSpec& o) { return o.view; });
+  if (!views_only) execute(op, inputs, outputs);
+  return outputs;
+}
+
+Tensor Engine::apply_one(const Op& op, std::initializer_list<Tensor> inputs) {
+  std::vector<Tensor> outputs = apply(op, inputs);
+  if (outputs.size() != 1) fail("{}: has {} outputs where one is expected", op_name(op), outputs.size());
+  return std::move(outputs.front());
+}
+
+}  // namespace maxtext
