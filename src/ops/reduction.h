@@ -14,10 +14,10 @@ struct Sum {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
-/// (x [n]) -> float64 [offsets.size()-1]: entry i is Σ x² over [offsets[i], offsets[i+1]).
+/// (x [n], offsets int64 [m+1]) -> float64 [m]: entry i is Σ x² over [offsets[i], offsets[i+1]) (0 where that is
+/// empty). Offsets are an input because the parts of parameters that a shard holds differ between ranks.
 struct SumOfSquares {
   static constexpr std::string_view name = "sum_of_squares";
-  std::vector<std::int64_t> offsets;
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
