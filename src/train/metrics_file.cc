@@ -1,0 +1,93 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "base/durable_file.h"
+#include "base/error.h"
+#include "train/metrics.h"
+
+namespace maxtext {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::int64_t> step_of(std::string_view line) {
+  const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return std::nullopt;
+  const auto step = parsed.find("step");
+  if (step == parsed.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<std::int64_t>();
+}
+
+struct KeptLines {
+  std::string text;
+  bool changed = false;
+};
+
+KeptLines lines_before(const fs::path& path, std::int64_t first_step) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail("{}: cannot read the metrics file: {}", path.string(), std::strerror(errno));
+  KeptLines kept;
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    const bool ended_by_newline = !file.eof();
+    const std::optional<std::int64_t> step = step_of(line);
+    if (!step && file.peek() != std::ifstream::traits_type::eof()) {
+      fail(
+          "{}: line {} is not a line of metrics (a JSON object with an integer \"step\"); set metrics_file to another "
+          "path",
+          path.string(), number);
+    }
+    if (step && *step < first_step) {
+      kept.text += line;
+      kept.text += '\n';
+      kept.changed |= !ended_by_newline;
+    } else {
+      kept.changed = true;
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const fs::path& path, std::int64_t first_step) : path_(path) {
+  std::error_code ignored;  // the open below reports what matters
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
+  if (fs::exists(path, ignored)) {
+    const KeptLines kept = lines_before(path, first_step);
+    if (kept.changed) write_file_atomically(path, kept.text);
+  }
+  file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file_ < 0) fail("{}: cannot open the metrics file: {}", path_.string(), std::strerror(errno));
+}
+
+MetricsFile::~MetricsFile() {
+  if (file_ >= 0) close(file_);
+}
+
+void MetricsFile::append(const StepMetrics& metrics) {
+  struct stat before {};
+  if (fstat(file_, &before) != 0) fail("{}: cannot append metrics: {}", path_.string(), std::strerror(errno));
+  const std::string line = metrics_json(metrics) + '\n';
+  const ssize_t written = write(file_, line.data(), line.size());
+  if (written == static_cast<ssize_t>(line.size())) return;
+
+  const std::string reason = written < 0 ? std::strerror(errno) : "the disk is full";
+  const bool restored = written <= 0 || ftruncate(file_, before.st_size) == 0;
+  fail("{}: cannot append the metrics of step {}: {}{}", path_.string(), metrics.step, reason,
+       restored ? "" : "; its last line is incomplete");
+}
+
+void MetricsFile::sync() {
+  if (fsync(file_) != 0) fail("{}: cannot sync the metrics file: {}", path_.string(), std::strerror(errno));
+}
+
+}  // namespace maxtext

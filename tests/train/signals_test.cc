@@ -1,0 +1,82 @@
+#include "train/signals.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <stdexcept>
+
+namespace maxtext {
+namespace {
+
+/// Runs `body` in a child process and returns the signal that ended it, or 0 if it exited by itself.
+template <typename Body>
+int signal_that_ends(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+TEST(StopSignal, FirstSignalIsNoted) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const StopSignal stop;
+    EXPECT_FALSE(stop.requested());
+    EXPECT_STREQ(stop.name(), "");
+    raise(number);
+    EXPECT_TRUE(stop.requested());
+    EXPECT_EQ(stop.number(), number);
+    EXPECT_STREQ(stop.name(), number == SIGINT ? "SIGINT" : "SIGTERM");
+  }
+}
+
+TEST(StopSignal, SecondSignalOfEitherKindKills) {
+  EXPECT_EQ(signal_that_ends([] {
+              const StopSignal stop;
+              raise(SIGINT);
+            }),
+            0);
+  EXPECT_EQ(signal_that_ends([] {
+              const StopSignal stop;
+              raise(SIGINT);
+              raise(SIGTERM);
+            }),
+            SIGTERM);
+  EXPECT_EQ(signal_that_ends([] {
+              const StopSignal stop;
+              raise(SIGTERM);
+              raise(SIGTERM);
+            }),
+            SIGTERM);
+}
+
+std::atomic<int> seen_by_old_handler{0};
+extern "C" void old_handler(int number) { seen_by_old_handler = number; }
+
+TEST(StopSignal, RestoresTheHandlersThatWereThere) {
+  struct sigaction before {};
+  struct sigaction mine {};
+  mine.sa_handler = old_handler;
+  sigaction(SIGTERM, &mine, &before);
+  {
+    const StopSignal stop;
+    raise(SIGTERM);
+    EXPECT_EQ(seen_by_old_handler, 0);
+  }
+  raise(SIGTERM);
+  EXPECT_EQ(seen_by_old_handler, SIGTERM);
+  sigaction(SIGTERM, &before, nullptr);
+}
+
+TEST(StopSignal, OnlyOneMayExist) {
+  const StopSignal stop;
+  EXPECT_THROW(StopSignal{}, std::logic_error);
+}
+
+}  // namespace
+}  // namespace maxtext
