@@ -90,8 +90,8 @@ void check_request(const CollectiveRequest& request, int group_size, int rank) {
 GroupMemory allocate_private(int group_size, int rank, std::int64_t bytes_per_rank) {
   if (bytes_per_rank < 0) fail("shared memory of {} bytes per device was asked for", bytes_per_rank);
   // Left untouched: a page belongs to the memory node of the device that writes it first.
-  auto* memory = static_cast<std::byte*>(
-      ::operator new[](static_cast<std::size_t>(group_size * bytes_per_rank), kAlignment));
+  auto* memory =
+      static_cast<std::byte*>(::operator new[](static_cast<std::size_t>(group_size * bytes_per_rank), kAlignment));
   std::shared_ptr<std::byte[]> base(memory, [](std::byte* pointer) { ::operator delete[](pointer, kAlignment); });
   return {std::move(base), memory + rank * bytes_per_rank};
 }

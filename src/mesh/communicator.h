@@ -47,17 +47,17 @@ struct CollectiveBuffer {
 
 struct CollectiveRequest {
   CollectiveKind kind = CollectiveKind::barrier;
-  AxisSet axes;
+  AxisSet axes = {};
   ElementType element = ElementType::bytes;
   ReduceOp reduce = ReduceOp::sum;
-  std::vector<CollectiveBuffer> buffers;
+  std::vector<CollectiveBuffer> buffers = {};
   /// Keeps memory alive until every member has finished with it; released on any member's thread. With a keepalive
   /// the caller promises not to write to `send` until then, and `wait` returns as soon as the own receive buffers are
   /// filled. Without one `wait` returns only after every peer has read `send`, which may be reused at once.
   /// An object that owns the handle of this collective must not be among them: it would keep itself alive.
-  std::vector<std::shared_ptr<void>> keepalive;
+  std::vector<std::shared_ptr<void>> keepalive = {};
   /// What the watchdog names when it gives up: op, shape.
-  std::string label;
+  std::string label = {};
 };
 
 /// A collective under way. `wait` returns once this device's receive buffers are filled; handles may be waited for in
