@@ -33,8 +33,7 @@ class AllGatherAttention final : public Function {
     for (std::int64_t begin = 0; begin < kv_heads; begin += group_heads) {
       const std::vector<Tensor> kv = std::move(next);
       if (begin + group_heads < kv_heads) next = gather(engine, inputs, begin + group_heads, group_heads);
-      std::vector<Tensor> arguments = {inputs[kQuery], kv[0],          kv[1],
-                                       inputs[kSlots], inputs[kBegin], inputs[kEnd]};
+      std::vector<Tensor> arguments = {inputs[kQuery], kv[0], kv[1], inputs[kSlots], inputs[kBegin], inputs[kEnd]};
       arguments.insert(arguments.end(), state.begin(), state.end());
       state = engine.apply(forward_op(kv_heads, begin), arguments);
     }
@@ -59,8 +58,8 @@ class AllGatherAttention final : public Function {
     for (std::int64_t begin = 0; begin < kv_heads; begin += group_heads) {
       const std::vector<Tensor> kv = std::move(next);
       if (begin + group_heads < kv_heads) next = gather(engine, inputs, begin + group_heads, group_heads);
-      std::vector<Tensor> arguments = {inputs[kQuery], kv[0], kv[1],     inputs[kSlots], inputs[kBegin],
-                                       inputs[kEnd],   o,     logsumexp, d_o};
+      std::vector<Tensor> arguments = {inputs[kQuery], kv[0], kv[1], inputs[kSlots], inputs[kBegin], inputs[kEnd], o,
+                                       logsumexp,      d_o};
       if (dq.defined()) arguments.push_back(dq);
       const AttentionBackward op{.scale = scale_, .kv_heads = kv_heads, .kv_head_begin = begin, .area = area_};
       std::vector<Tensor> gradients = engine.apply(op, arguments);

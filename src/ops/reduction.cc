@@ -1,7 +1,5 @@
 #include "ops/reduction.h"
 
-#include <algorithm>
-
 namespace maxtext {
 namespace {
 
@@ -18,13 +16,12 @@ std::vector<OutputSpec> Sum::infer(InputSpecs inputs) const {
 }
 
 std::vector<OutputSpec> SumOfSquares::infer(InputSpecs inputs) const {
-  require_arity(name, inputs, {1});
+  require_arity(name, inputs, {2});
   check_summable(name, inputs[0], inputs);
   require_shape(inputs[0].shape.size() == 1, name, inputs, "x must be [n]");
-  require_shape(!offsets.empty() && offsets.front() >= 0 && offsets.back() <= inputs[0].shape[0] &&
-                    std::is_sorted(offsets.begin(), offsets.end()),
-                name, inputs, "offsets must ascend within [0, n]");
-  return {{.spec = {{static_cast<std::int64_t>(offsets.size()) - 1}, DType::float64}}};
+  require_shape(inputs[1].dtype == DType::int64 && inputs[1].shape.size() == 2 && inputs[1].shape[1] == 2, name, inputs,
+                "ranges must be int64 [m, 2]");
+  return {{.spec = {{inputs[1].shape[0]}, DType::float64}}};
 }
 
 }  // namespace maxtext

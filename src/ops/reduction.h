@@ -14,8 +14,8 @@ struct Sum {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
-/// (x [n], offsets int64 [m+1]) -> float64 [m]: entry i is Σ x² over [offsets[i], offsets[i+1]) (0 where that is
-/// empty). Offsets are an input because the parts of parameters that a shard holds differ between ranks.
+/// (x [n], ranges int64 [m, 2]) -> float64 [m]: entry i is Σ x² over [ranges[i][0], ranges[i][1]), 0 where that is
+/// empty. Ranges are an input because the parts of parameters that a shard holds differ between ranks.
 struct SumOfSquares {
   static constexpr std::string_view name = "sum_of_squares";
   std::vector<OutputSpec> infer(InputSpecs inputs) const;

@@ -1,0 +1,114 @@
+#include "model/blocks.h"
+
+#include <cmath>
+
+#include "autodiff/functions.h"
+
+namespace maxtext {
+namespace {
+
+Value project(Value x, Value weight, Value bias, const char* name) {
+  return bias.defined() ? linear(x, weight, bias, name) : linear(x, weight, name);
+}
+
+Value split_heads(Value x, std::int64_t heads, std::int64_t head_dim) {
+  return reshape(x, {x.shape()[0], x.shape()[1], heads, head_dim});
+}
+
+/// Hands out parameters in the order in which they were declared.
+class Reader {
+ public:
+  explicit Reader(std::span<const Value> parameters) : parameters_(parameters) {}
+  Value next() { return parameters_[index_++]; }
+  Value next_if(bool present) { return present ? next() : Value(); }
+
+ private:
+  std::span<const Value> parameters_;
+  std::size_t index_ = 0;
+};
+
+}  // namespace
+
+Value attention_block(const ModelShape& shape, Value x, const AttentionWeights& weights,
+                      const LayerConstants& constants) {
+  Value q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
+  Value k = split_heads(project(x, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
+  const Value v = split_heads(project(x, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim);
+  if (weights.q_norm.defined()) q = rms_norm(q, weights.q_norm, shape.rms_norm_eps);
+  if (weights.k_norm.defined()) k = rms_norm(k, weights.k_norm, shape.rms_norm_eps);
+  q = rope(q, constants.rope_cos, constants.rope_sin);
+  k = rope(k, constants.rope_cos, constants.rope_sin);
+  const Value o = all_gather_attention(q, k, v, constants.attention, shape.query_scale);
+  return linear(reshape(o, {x.shape()[0], x.shape()[1], shape.query_heads * shape.head_dim}), weights.o_proj,
+                "out_proj");
+}
+
+Value gated_mlp(Value x, Value gate_proj, Value up_proj, Value down_proj, Activation activation) {
+  const Value gate = linear(x, gate_proj, "mlpwi_0");
+  const Value up = linear(x, up_proj, "mlpwi_1");
+  return linear(gated_activation(gate, up, activation), down_proj, "mlpwo");
+}
+
+ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in) {
+  return {std::move(name), {out, in}, {Initializer::Kind::truncated_normal, 1 / std::sqrt(static_cast<double>(in))}};
+}
+
+ParameterInfo norm_scale(std::string name, std::int64_t size) {
+  return {std::move(name), {size}, {Initializer::Kind::ones, 0}};
+}
+
+ParameterInfo bias(std::string name, std::int64_t size) {
+  return {std::move(name), {size}, {Initializer::Kind::zeros, 0}};
+}
+
+std::vector<ParameterInfo> llama_like_parameters(const ModelShape& shape) {
+  const std::int64_t query_size = shape.query_heads * shape.head_dim;
+  const std::int64_t kv_size = shape.kv_heads * shape.head_dim;
+  std::vector<ParameterInfo> list;
+  list.push_back(norm_scale("input_layernorm.weight", shape.hidden_size));
+  list.push_back(projection("self_attn.q_proj.weight", query_size, shape.hidden_size));
+  list.push_back(projection("self_attn.k_proj.weight", kv_size, shape.hidden_size));
+  list.push_back(projection("self_attn.v_proj.weight", kv_size, shape.hidden_size));
+  if (shape.attention_bias) {
+    list.push_back(bias("self_attn.q_proj.bias", query_size));
+    list.push_back(bias("self_attn.k_proj.bias", kv_size));
+    list.push_back(bias("self_attn.v_proj.bias", kv_size));
+  }
+  if (shape.qk_norm) {
+    list.push_back(norm_scale("self_attn.q_norm.weight", shape.head_dim));
+    list.push_back(norm_scale("self_attn.k_norm.weight", shape.head_dim));
+  }
+  list.push_back(projection("self_attn.o_proj.weight", shape.hidden_size, query_size));
+  list.push_back(norm_scale("post_attention_layernorm.weight", shape.hidden_size));
+  list.push_back(projection("mlp.gate_proj.weight", shape.intermediate_size, shape.hidden_size));
+  list.push_back(projection("mlp.up_proj.weight", shape.intermediate_size, shape.hidden_size));
+  list.push_back(projection("mlp.down_proj.weight", shape.hidden_size, shape.intermediate_size));
+  return list;
+}
+
+Value llama_like_layer(const ModelShape& shape, Value x, std::span<const Value> parameters,
+                       const LayerConstants& constants) {
+  Reader weights(parameters);
+  const Value input_norm = weights.next();
+  AttentionWeights attention;
+  attention.q_proj = weights.next();
+  attention.k_proj = weights.next();
+  attention.v_proj = weights.next();
+  attention.q_bias = weights.next_if(shape.attention_bias);
+  attention.k_bias = weights.next_if(shape.attention_bias);
+  attention.v_bias = weights.next_if(shape.attention_bias);
+  attention.q_norm = weights.next_if(shape.qk_norm);
+  attention.k_norm = weights.next_if(shape.qk_norm);
+  attention.o_proj = weights.next();
+  const Value post_norm = weights.next();
+  const Value gate = weights.next();
+  const Value up = weights.next();
+  const Value down = weights.next();
+
+  const Value attended = attention_block(shape, rms_norm(x, input_norm, shape.rms_norm_eps), attention, constants);
+  const Value middle = add(x, attended);
+  const Value normed = rms_norm(middle, post_norm, shape.rms_norm_eps);
+  return add(middle, gated_mlp(normed, gate, up, down, Activation::silu));
+}
+
+}  // namespace maxtext

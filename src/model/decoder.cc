@@ -1,0 +1,156 @@
+#include "model/decoder.h"
+
+#include "autodiff/functions.h"
+#include "base/error.h"
+#include "ops/rope_frequencies.h"
+
+namespace maxtext {
+namespace {
+
+std::vector<double> inverse_frequencies(const ModelShape& shape) {
+  const std::vector<double> plain = rope_inverse_frequencies(shape.head_dim, shape.rope.theta);
+  switch (shape.rope.type) {
+    case RopeType::plain:
+      return plain;
+    case RopeType::linear:
+      return linear_scaled(plain, shape.rope.factor);
+    case RopeType::llama3:
+      return llama3_scaled(plain, shape.rope.factor, shape.rope.low_freq_factor, shape.rope.high_freq_factor,
+                           static_cast<double>(shape.rope.original_max_position_embeddings));
+  }
+  fail("unknown rope type");
+}
+
+}  // namespace
+
+Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> layer_types, DecoderOptions options)
+    : engine_(engine),
+      shape_(std::move(shape)),
+      family_(model_family(shape_.family)),
+      layer_types_(std::move(layer_types)),
+      options_(std::move(options)) {
+  if (layer_types_.size() != static_cast<std::size_t>(shape_.layers)) {
+    fail("{} attention types were given for {} layers", layer_types_.size(), shape_.layers);
+  }
+}
+
+Repeat Decoder::layers(const DeviceBatch& batch) const {
+  const std::vector<Tensor> tables =
+      engine_.apply(RopeTable{.inverse_frequencies = inverse_frequencies(shape_)}, {batch.position_ids});
+  const auto body = [this, batch, tables](Graph& graph, Value x, std::span<const Value> parameters, int layer) {
+    const DeviceBatch::Intervals& intervals = batch.intervals.at(layer_types_[static_cast<std::size_t>(layer)]);
+    const LayerConstants constants{.rope_cos = graph.constant(tables[0]),
+                                   .rope_sin = graph.constant(tables[1]),
+                                   .attention = {.gathered_slots = graph.constant(batch.gathered_slots),
+                                                 .key_begin = graph.constant(intervals.key_begin),
+                                                 .key_end = graph.constant(intervals.key_end),
+                                                 .area = intervals.area}};
+    return family_.layer(shape_, x, parameters, constants);
+  };
+  return {engine_, static_cast<int>(shape_.layers), body};
+}
+
+std::pair<std::size_t, std::size_t> Decoder::head_weight(const ParameterShards& parameters) const {
+  if (shape_.tie_word_embeddings) return {ModelLayout::kEmbedding, 0};
+  return {parameters.layout().head_group(), 1};
+}
+
+LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, const Tensor& inverse_denominator) {
+  const std::size_t embedding_group = ModelLayout::kEmbedding;
+  const std::size_t head_group = parameters.layout().head_group();
+  const auto [weight_group, weight_index] = head_weight(parameters);
+
+  // Embedding.
+  Graph embedding_graph(engine_);
+  const Value table = embedding_graph.parameter(parameters.acquire(embedding_group).parameters[0],
+                                                parameters.gradient_slots(embedding_group)[0]);
+  const Value embedded = embedding(table, embedding_graph.constant(batch.input_ids));
+  Tensor x = embedding_graph.forward({embedded}, &options_.remat)[0];
+  embedding_graph.bind(table, Tensor());
+  parameters.release(embedding_group);
+
+  // Layers.
+  LayerParameterSource source(parameters);
+  Repeat repeat = layers(batch);
+  x = repeat.forward(std::move(x), source, &options_.remat);
+
+  // Head: the loss brings its own gradient, so that logits exist for one chunk of tokens at a time.
+  LossParts parts;
+  Tensor cotangent;
+  {
+    const GatheredGroup& head = parameters.acquire(head_group);
+    parameters.begin_gradients(head_group);
+    if (weight_group != head_group) {
+      parameters.begin_gradients(weight_group);
+    }
+    Graph graph(engine_);
+    const Value input = graph.input(std::move(x));
+    x = Tensor();
+    const Value norm = graph.parameter(head.parameters[0], parameters.gradient_slots(head_group)[0]);
+    const Value normed = rms_norm(input, norm, shape_.rms_norm_eps);
+    GradientSlot& slot = *parameters.gradient_slots(weight_group)[weight_index];
+    std::vector<Tensor> outputs;
+    {
+      const Tensor hidden = graph.forward({normed}, &options_.remat)[0];
+      outputs = engine_.apply(LinearCrossEntropy{.chunk_tokens = options_.cross_entropy_chunk,
+                                                 .z_loss_multiplier = options_.z_loss_multiplier,
+                                                 .with_gradient = true,
+                                                 .accumulate = slot.accumulate},
+                              {hidden, parameters.acquire(weight_group).parameters[weight_index], batch.targets,
+                               batch.target_weights, inverse_denominator, slot.destination});
+    }
+    slot.destination = outputs[3];
+    slot.accumulate = true;
+    parts = {.sums = outputs[0], .nll = outputs[1]};
+    std::vector<Tensor> seeds = {std::move(outputs[2])};
+    outputs.clear();
+    cotangent = graph.backward({normed}, std::move(seeds), {input})[0];
+  }
+  parameters.release(head_group);
+  parameters.release(weight_group);
+  parameters.reduce_gradients(head_group);
+
+  cotangent = repeat.backward(std::move(cotangent), source);
+
+  parameters.begin_gradients(embedding_group);
+  std::vector<Tensor> seeds = {std::move(cotangent)};
+  embedding_graph.backward({embedded}, std::move(seeds), {});
+  parameters.reduce_gradients(embedding_group);
+  return parts;
+}
+
+Tensor Decoder::final_hidden(ParameterShards& parameters, const DeviceBatch& batch) const {
+  Tensor x =
+      engine_.apply_one(Embedding{}, {parameters.acquire(ModelLayout::kEmbedding).parameters[0], batch.input_ids});
+  parameters.release(ModelLayout::kEmbedding);
+  LayerParameterSource source(parameters);
+  x = layers(batch).forward(std::move(x), source, nullptr);
+  const Tensor norm = parameters.acquire(parameters.layout().head_group()).parameters[0];
+  return engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps}, {x, norm});
+}
+
+LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batch) {
+  const Tensor hidden = final_hidden(parameters, batch);
+  const auto [group, index] = head_weight(parameters);
+  const Tensor weight = parameters.acquire(group).parameters[index];
+  const Tensor one = engine_.apply_one(Fill{.spec = {{}, DType::float32}, .value = 1}, {});
+  const std::vector<Tensor> outputs = engine_.apply(LinearCrossEntropy{.chunk_tokens = options_.cross_entropy_chunk,
+                                                                       .z_loss_multiplier = options_.z_loss_multiplier,
+                                                                       .with_gradient = false,
+                                                                       .accumulate = false},
+                                                    {hidden, weight, batch.targets, batch.target_weights, one});
+  parameters.release(group);
+  parameters.release(parameters.layout().head_group());
+  return {.sums = outputs[0], .nll = outputs[1]};
+}
+
+Tensor Decoder::logits(ParameterShards& parameters, const DeviceBatch& batch) {
+  const Tensor hidden = final_hidden(parameters, batch);
+  const auto [group, index] = head_weight(parameters);
+  const Tensor result = engine_.apply_one(Linear{}, {hidden, parameters.acquire(group).parameters[index]});
+  parameters.release(group);
+  parameters.release(parameters.layout().head_group());
+  return result;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,39 @@
+// A model family is one file: which parameters a layer has, under which Hugging Face names, and what a layer computes.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "attention/all_gather_attention.h"
+#include "config/model_shape.h"
+#include "model/parameters.h"
+
+namespace maxtext {
+
+/// Constants of a batch that every layer may use.
+struct LayerConstants {
+  Value rope_cos;  ///< [B, T, head_dim/2]
+  Value rope_sin;
+  AttentionInputs attention;  ///< of this layer's attention type
+};
+
+struct ModelFamily {
+  /// Hugging Face's `model_type`.
+  std::string_view name;
+  /// The parameters of one layer, names relative to `model.layers.N.`.
+  std::vector<ParameterInfo> (*layer_parameters)(const ModelShape& shape);
+  /// x [B, T, hidden_size] -> [B, T, hidden_size]; parameters in the order of layer_parameters.
+  Value (*layer)(const ModelShape& shape, Value x, std::span<const Value> parameters, const LayerConstants& constants);
+};
+
+/// Throws ConfigError that lists the families.
+const ModelFamily& model_family(std::string_view name);
+
+// The families, one file each.
+extern const ModelFamily kLlama;
+extern const ModelFamily kMistral;
+extern const ModelFamily kQwen2;
+extern const ModelFamily kQwen3;
+
+}  // namespace maxtext

@@ -1,0 +1,40 @@
+#include "model/layout.h"
+
+#include <fmt/format.h>
+
+#include "model/blocks.h"
+
+namespace maxtext {
+
+ModelLayout model_layout(const ModelShape& shape, int shards) {
+  ModelLayout layout;
+  // Untied tables start small; a tied one is also the head and starts as a projection does.
+  const double deviation =
+      shape.tie_word_embeddings ? projection("", 1, shape.hidden_size).initializer.deviation : 0.02;
+  layout.groups.push_back(make_group({{"model.embed_tokens.weight",
+                                       {shape.vocab_size, shape.hidden_size},
+                                       {Initializer::Kind::truncated_normal, deviation}}},
+                                     shards));
+  const ModelFamily& family = model_family(shape.family);
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    std::vector<ParameterInfo> parameters = family.layer_parameters(shape);
+    for (ParameterInfo& parameter : parameters) {
+      parameter.name = fmt::format("model.layers.{}.{}", layer, parameter.name);
+    }
+    layout.groups.push_back(make_group(std::move(parameters), shards));
+  }
+  std::vector<ParameterInfo> head = {norm_scale("model.norm.weight", shape.hidden_size)};
+  if (!shape.tie_word_embeddings) head.push_back(projection("lm_head.weight", shape.vocab_size, shape.hidden_size));
+  layout.groups.push_back(make_group(std::move(head), shards));
+  return layout;
+}
+
+std::int64_t parameter_count(const ModelLayout& layout) {
+  std::int64_t count = 0;
+  for (const ParameterGroup& group : layout.groups) {
+    for (const ParameterInfo& parameter : group.parameters) count += element_count(parameter.shape);
+  }
+  return count;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,27 @@
+// All parameters of a model, in the groups in which they travel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/model_shape.h"
+#include "model/parameters.h"
+
+namespace maxtext {
+
+/// Groups in the order of the forward pass: the embedding; each layer; the final norm with the untied head.
+struct ModelLayout {
+  std::vector<ParameterGroup> groups;
+
+  static constexpr std::size_t kEmbedding = 0;
+  std::size_t layer_group(std::int64_t layer) const { return static_cast<std::size_t>(layer) + 1; }
+  std::size_t head_group() const { return groups.size() - 1; }
+};
+
+/// Names are the full Hugging Face names ("model.layers.0.self_attn.q_proj.weight"); groups are cut into `shards`.
+ModelLayout model_layout(const ModelShape& shape, int shards);
+
+/// Elements of all parameters, each once.
+std::int64_t parameter_count(const ModelLayout& layout);
+
+}  // namespace maxtext

@@ -1,0 +1,99 @@
+#include "model/parameter_shards.h"
+
+namespace maxtext {
+
+ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype)
+    : engine_(engine),
+      layout_(std::move(layout)),
+      dtype_(dtype),
+      shard_index_(engine.mesh().group_rank(engine.device(), kShardAxes)) {
+  const MemoryKindScope scope(engine.memory(), MemoryKind::parameters);
+  for (const ParameterGroup& group : layout_.groups) {
+    shards_.push_back(engine.allocate_shard({{group.length()}, dtype}, kShardAxes));
+  }
+  gathered_.resize(layout_.groups.size());
+  gradients_.resize(layout_.groups.size());
+  for (std::size_t g = 0; g < gradients_.size(); ++g) {
+    gradients_[g].slots.resize(layout_.groups[g].parameters.size());
+  }
+}
+
+void ParameterShards::clear_gradients() {
+  for (GroupGradient& gradient : gradients_) gradient.reduced = Tensor();
+}
+
+void ParameterShards::initialise(std::uint64_t seed) {
+  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    const ParameterGroup& group = layout_.groups[g];
+    for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+      const ParameterRange range = parameter_range(group, k, shard_index_);
+      if (range.count == 0 || !engine_.has_data()) continue;
+      const std::vector<float> values = initial_values(group.parameters[k], seed, range.first, range.count);
+      const Tensor target = shards_[g].view(range.shard_offset, {range.count});
+      if (dtype_ == DType::float64) {
+        const std::vector<double> wide(values.begin(), values.end());
+        engine_.write(target, std::as_bytes(std::span(wide)));
+      } else {
+        engine_.write(target, std::as_bytes(std::span(values)));
+      }
+    }
+  }
+}
+
+void ParameterShards::prefetch(std::size_t index) {
+  if (gathered_[index].has_value()) return;
+  const MemoryKindScope scope(engine_.memory(), MemoryKind::gathered_parameters);
+  const ParameterGroup& group = layout_.groups[index];
+  GatheredGroup gathered;
+  gathered.flat = engine_.apply_one(AllGather{.axes = kShardAxes, .group_size = group.shards}, {shards_[index]});
+  gathered_[index] = std::move(gathered);
+}
+
+const GatheredGroup& ParameterShards::acquire(std::size_t index) {
+  prefetch(index);
+  GatheredGroup& gathered = *gathered_[index];
+  if (gathered.parameters.empty()) {
+    const ParameterGroup& group = layout_.groups[index];
+    for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+      gathered.parameters.push_back(engine_.apply_one(
+          View{.first_element = group.offsets[k], .shape = group.parameters[k].shape}, {gathered.flat}));
+    }
+  }
+  return gathered;
+}
+
+void ParameterShards::release(std::size_t index) { gathered_[index].reset(); }
+
+std::vector<GradientSlot*> ParameterShards::gradient_slots(std::size_t group) {
+  std::vector<GradientSlot*> pointers;
+  for (GradientSlot& slot : gradients_[group].slots) pointers.push_back(&slot);
+  return pointers;
+}
+
+void ParameterShards::begin_gradients(std::size_t index) {
+  GroupGradient& gradient = gradients_[index];
+  if (gradient.flat.defined()) return;
+  const MemoryKindScope scope(engine_.memory(), MemoryKind::gradients);
+  const ParameterGroup& group = layout_.groups[index];
+  gradient.flat = engine_.allocate({{group.shards, group.shard_length}, accumulation_dtype(dtype_)});
+  for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+    gradient.slots[k].destination =
+        engine_.apply_one(View{.first_element = group.offsets[k], .shape = group.parameters[k].shape}, {gradient.flat});
+    gradient.slots[k].accumulate = false;
+  }
+}
+
+void ParameterShards::reduce_gradients(std::size_t index) {
+  const MemoryKindScope scope(engine_.memory(), MemoryKind::gradients);
+  GroupGradient& gradient = gradients_[index];
+  const ParameterGroup& group = layout_.groups[index];
+  Tensor reduced = engine_.apply_one(ReduceScatter{.axes = kShardAxes, .group_size = group.shards}, {gradient.flat});
+  const int replicas = engine_.mesh().size(Axis::data);
+  if (replicas > 1) reduced = engine_.apply_one(AllReduce{.axes = Axis::data, .group_size = replicas}, {reduced});
+  gradient.flat = Tensor();
+  for (GradientSlot& slot : gradient.slots) slot = GradientSlot();
+  gradient.reduced = gradient.reduced.defined() ? engine_.apply_one(Add{.in_place = true}, {gradient.reduced, reduced})
+                                                : std::move(reduced);
+}
+
+}  // namespace maxtext
