@@ -12,6 +12,13 @@ std::vector<OutputSpec> Reshape::infer(InputSpecs inputs) const {
   return {view_of(0, {shape, inputs[0].dtype})};
 }
 
+std::vector<OutputSpec> View::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {1});
+  require_shape(first_element >= 0 && first_element + element_count(shape) <= inputs[0].elements(), name, inputs,
+                to_string(shape) + " from element " + std::to_string(first_element) + " does not lie within the input");
+  return {view_of(0, {shape, inputs[0].dtype}, first_element)};
+}
+
 std::vector<OutputSpec> Slice::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {1});
   TensorSpec spec = inputs[0];

@@ -33,6 +33,15 @@ OutputSpec view_of(int input, TensorSpec spec, std::int64_t first_element) {
   return {.spec = std::move(spec), .aliases_input = input, .view = true, .first_element = first_element};
 }
 
+TensorSpec shard_spec(const TensorSpec& spec, int parts) {
+  if (spec.shape.empty() || spec.shape[0] % parts != 0) {
+    fail("shard: the first dimension of {} does not divide into {} equal parts", to_string(spec), parts);
+  }
+  TensorSpec part = spec;
+  part.shape[0] /= parts;
+  return part;
+}
+
 std::int64_t row_count(const Shape& shape) {
   std::int64_t rows = 1;
   for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];

@@ -38,6 +38,9 @@ void require_floating(DType dtype, std::string_view op, InputSpecs inputs);
 /// An output that is a view of input `input`.
 OutputSpec view_of(int input, TensorSpec spec, std::int64_t first_element = 0);
 
+/// One of `parts` equal parts of `spec` along its first dimension; throws Error where that does not divide.
+TensorSpec shard_spec(const TensorSpec& spec, int parts);
+
 /// The product of all dimensions but the last: the rows of a [..., N] tensor.
 std::int64_t row_count(const Shape& shape);
 

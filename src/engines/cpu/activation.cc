@@ -1,0 +1,39 @@
+#include "engines/cpu/ranges.h"
+#include "engines/cpu/run.h"
+#include "engines/cpu/vector_loops.h"
+
+namespace maxtext {
+namespace {
+
+GateKind kind_of(Activation activation) {
+  return activation == Activation::silu ? GateKind::silu : GateKind::gelu_tanh;
+}
+
+}  // namespace
+
+void run(CpuContext& /*context*/, const GatedActivation& op, Inputs inputs, Outputs outputs) {
+  with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
+    const T* gate = data<T>(inputs[0]);
+    const T* up = data<T>(inputs[1]);
+    T* y = data<T>(outputs[0]);
+    for_ranges(inputs[0].elements(), [&](std::int64_t begin, std::int64_t n) {
+      vector_loops<T>().gate(n, kind_of(op.activation), gate + begin, up + begin, y + begin);
+    });
+  });
+}
+
+void run(CpuContext& /*context*/, const GatedActivationBackward& op, Inputs inputs, Outputs outputs) {
+  with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
+    const T* dy = data<T>(inputs[0]);
+    const T* gate = data<T>(inputs[1]);
+    const T* up = data<T>(inputs[2]);
+    T* dgate = data<T>(outputs[0]);
+    T* dup = data<T>(outputs[1]);
+    for_ranges(inputs[0].elements(), [&](std::int64_t begin, std::int64_t n) {
+      vector_loops<T>().gate_backward(n, kind_of(op.activation), dy + begin, gate + begin, up + begin, dgate + begin,
+                                      dup + begin);
+    });
+  });
+}
+
+}  // namespace maxtext

@@ -1,0 +1,30 @@
+// Matrix products, row-major. f32 on oneDNN, f64 (for finite differences) as plain blocked loops.
+#pragma once
+
+#include <cstdint>
+
+#include "engines/cpu/cpu_context.h"
+
+namespace maxtext {
+
+/// y [rows, outputs] = x [rows, depth] · w [outputs, depth]ᵀ. A row's result depends on that row only, bit for bit,
+/// whatever `rows` and the number of threads.
+void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
+                         const float* x, const float* w, float* y);
+void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
+                         const double* x, const double* w, double* y);
+
+/// y [rows, columns] (+)= a [rows, depth] · b [depth, columns]; added to y when `accumulate`.
+void multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* a,
+              const float* b, bool accumulate, float* y);
+void multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth, const double* a,
+              const double* b, bool accumulate, double* y);
+
+/// y [rows, columns] (+)= a [depth, rows]ᵀ · b [depth, columns]; added to y when `accumulate`. The sum over `depth` is
+/// split by shapes, never by threads.
+void transposed_multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                         const float* a, const float* b, bool accumulate, float* y);
+void transposed_multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                         const double* a, const double* b, bool accumulate, double* y);
+
+}  // namespace maxtext

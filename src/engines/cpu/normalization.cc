@@ -1,0 +1,38 @@
+#include "engines/cpu/column_sums.h"
+#include "engines/cpu/run.h"
+#include "engines/cpu/vector_loops.h"
+
+namespace maxtext {
+
+void run(CpuContext& /*context*/, const RmsNorm& op, Inputs inputs, Outputs outputs) {
+  with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
+    const auto& loops = vector_loops<T>();
+    const std::int64_t rows = row_count(inputs[0].shape());
+    const std::int64_t n = inputs[1].dim(0);
+    const T* x = data<T>(inputs[0]);
+    const T* weight = data<T>(inputs[1]);
+    T* y = data<T>(outputs[0]);
+#pragma omp parallel for schedule(static)
+    for (std::int64_t row = 0; row < rows; ++row) {
+      loops.rms_norm(n, op.epsilon, static_cast<T>(op.weight_offset), x + row * n, weight, y + row * n);
+    }
+  });
+}
+
+void run(CpuContext& context, const RmsNormBackward& op, Inputs inputs, Outputs outputs) {
+  with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
+    const auto& loops = vector_loops<T>();
+    const std::int64_t n = inputs[2].dim(0);
+    const T* dy = data<T>(inputs[0]);
+    const T* x = data<T>(inputs[1]);
+    const T* weight = data<T>(inputs[2]);
+    T* dx = data<T>(outputs[0]);
+    sum_rows(context, row_count(inputs[0].shape()), n, op.accumulate, data<T>(outputs[1]),
+             [&](std::int64_t row, T* partial) {
+               loops.rms_norm_backward(n, op.epsilon, static_cast<T>(op.weight_offset), dy + row * n, x + row * n,
+                                       weight, dx + row * n, partial);
+             });
+  });
+}
+
+}  // namespace maxtext

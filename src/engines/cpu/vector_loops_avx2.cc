@@ -1,0 +1,5 @@
+#include "engines/cpu/vector_loops.h"
+
+namespace maxtext::avx2 {
+#include "engines/cpu/vector_loops_body.inc"
+}  // namespace maxtext::avx2

@@ -1,0 +1,116 @@
+#include "engines/dry/dry_engine.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+
+namespace maxtext {
+namespace {
+
+class DryStorage final : public Storage {
+ public:
+  DryStorage(std::int64_t bytes, std::shared_ptr<void> token, AxisSet shard_axes = {})
+      : Storage(bytes), token_(std::move(token)), shard_axes_(shard_axes) {}
+
+  /// The axes over which it is one part of memory that the whole group sees; none for ordinary memory.
+  AxisSet shard_axes() const { return shard_axes_; }
+
+ private:
+  std::shared_ptr<void> token_;
+  AxisSet shard_axes_;
+};
+
+ElementType element_of(DType dtype) { return dtype == DType::float64 ? ElementType::float64 : ElementType::float32; }
+
+}  // namespace
+
+DryEngine::DryEngine(Mesh mesh, int device, DryEngineOptions options)
+    : mesh_(std::move(mesh)), device_(device), options_(options) {
+  if (device < 0 || device >= mesh_.device_count()) {
+    fail("dry engine: device {} is not in a mesh of {}", device, mesh_.device_count());
+  }
+}
+
+Tensor DryEngine::allocate(const TensorSpec& spec) {
+  return {spec, std::make_shared<DryStorage>(spec.bytes(), memory().track(spec.bytes()))};
+}
+
+Tensor DryEngine::allocate_shard(const TensorSpec& spec, AxisSet axes) {
+  const int group_size = mesh_.size(axes);
+  const TensorSpec part = shard_spec(spec, group_size);
+  const AxisSet shared = options_.shares_memory && group_size > 1 ? axes : AxisSet();
+  return {part, std::make_shared<DryStorage>(part.bytes(), memory().track(part.bytes()), shared)};
+}
+
+Tensor DryEngine::input(const TensorSpec& spec, std::span<const std::byte> /*bytes*/) { return allocate(spec); }
+
+void DryEngine::read(const Tensor& tensor, std::span<std::byte> /*destination*/) {
+  if (!tensor.defined()) fail("read: the tensor is undefined");
+}
+
+void DryEngine::write(const Tensor& tensor, std::span<const std::byte> /*source*/) {
+  if (!tensor.defined()) fail("write: the tensor is undefined");
+}
+
+void DryEngine::reset_records() {
+  collectives_.clear();
+  counters_ = {};
+  flops_by_op_.clear();
+}
+
+void DryEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  std::vector<TensorSpec> specs;
+  for (const Tensor& input : inputs) specs.push_back(input.spec());
+  if (const double count = maxtext::flops(op, specs); count > 0) flops_by_op_[std::string(op_name(op))] += count;
+  CollectiveRequest request;
+  if (const auto* gather = std::get_if<AllGather>(&op)) {
+    request.kind = CollectiveKind::all_gather;
+    request.axes = gather->axes;
+    record(std::move(request), inputs);
+  } else if (const auto* scatter = std::get_if<ReduceScatter>(&op)) {
+    request.kind = CollectiveKind::reduce_scatter;
+    request.axes = scatter->axes;
+    request.element = element_of(inputs[0].dtype());
+    record(std::move(request), outputs);
+  } else if (const auto* reduce = std::get_if<AllReduce>(&op)) {
+    request.kind = CollectiveKind::all_reduce;
+    request.axes = reduce->axes;
+    request.element = element_of(inputs[0].dtype());
+    record(std::move(request), inputs);
+  }
+}
+
+std::vector<Tensor> DryEngine::gather_views(const AllGather& gather, std::span<const Tensor> inputs) {
+  const auto whole_shard = [&](const Tensor& input) {
+    const auto& storage = static_cast<const DryStorage&>(*input.storage());
+    return storage.shard_axes() == gather.axes && storage.bytes() == input.spec().bytes();
+  };
+  if (gather.axes == AxisSet() || !std::all_of(inputs.begin(), inputs.end(), whole_shard)) return {};
+  std::vector<Tensor> views;
+  for (const Tensor& input : inputs) {
+    TensorSpec spec = input.spec();
+    spec.shape.insert(spec.shape.begin(), gather.group_size);
+    const std::int64_t bytes = spec.bytes();
+    views.emplace_back(std::move(spec), std::make_shared<DryStorage>(bytes, nullptr));
+  }
+  CollectiveRequest request;
+  request.kind = CollectiveKind::all_gather;
+  request.axes = gather.axes;
+  record(std::move(request), inputs);
+  return views;
+}
+
+/// `per_member` holds what each member contributes (all_gather, all_reduce) or receives (reduce_scatter).
+void DryEngine::record(CollectiveRequest request, std::span<const Tensor> per_member) {
+  for (const Tensor& tensor : per_member) {
+    request.buffers.push_back({nullptr, nullptr, tensor.spec().bytes() / element_size(request.element)});
+  }
+  const std::int64_t bytes = logical_bytes(request, mesh_.size(request.axes));
+  collectives_.push_back({request.kind, request.axes, bytes});
+  counters_.of(request.kind).calls += 1;
+  counters_.of(request.kind).bytes += bytes;
+}
+
+}  // namespace maxtext
