@@ -1,0 +1,51 @@
+// A dataset is an endless or finite list of rows. Row r is a pure function of the dataset's options and r, so the whole
+// state of the input is one number, the same on every mesh.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "data/row_batch.h"
+
+namespace maxtext {
+
+/// Used by one thread at a time.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual std::int64_t sequence_length() const = 0;
+
+  /// Rows first_row .. first_row + rows - 1, counted over all epochs; nothing when the data ends before the last of
+  /// them. Rows hold at least one token each. Throws Error for corrupt data, naming file and place.
+  virtual std::optional<RowBatch> read(std::int64_t first_row, std::int64_t rows) = 0;
+
+  /// Number of rows over all epochs, or nothing when there is no end. May have to pack all of the data to tell.
+  virtual std::optional<std::int64_t> row_count() = 0;
+};
+
+/// Reads a dataset front to back. The cursor is the next row; a checkpoint saves it and a resumed run starts there.
+class BatchReader {
+ public:
+  explicit BatchReader(std::shared_ptr<Dataset> dataset, std::int64_t cursor = 0)
+      : dataset_(std::move(dataset)), cursor_(cursor) {}
+
+  /// The next rows, across the border of epochs; nothing when fewer than `rows` are left (they are dropped).
+  std::optional<RowBatch> next(std::int64_t rows) {
+    auto batch = dataset_->read(cursor_, rows);
+    if (batch) cursor_ += rows;
+    return batch;
+  }
+
+  std::int64_t cursor() const { return cursor_; }
+
+ private:
+  std::shared_ptr<Dataset> dataset_;
+  std::int64_t cursor_;
+};
+
+/// The next rows of an evaluation: as many as are left, filled up with rows of padding; nothing at the end.
+std::optional<RowBatch> read_padded(Dataset& dataset, std::int64_t first_row, std::int64_t rows);
+
+}  // namespace maxtext

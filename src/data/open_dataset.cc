@@ -1,0 +1,103 @@
+#include "data/open_dataset.h"
+
+#include "base/error.h"
+#include "data/batches_dataset.h"
+#include "data/document_dataset.h"
+#include "data/source_files.h"
+#include "data/synthetic_dataset.h"
+#include "data/text_documents.h"
+#include "data/token_files.h"
+#include "tokenizer/tokenizer.h"
+
+namespace maxtext {
+namespace {
+
+using Files = std::vector<std::filesystem::path>;
+
+/// Held-out documents that are a share of the training data come from its files.
+bool splits_documents(const DatasetOptions& options) { return options.eval_files.empty() && options.eval_fraction > 0; }
+
+Files source_files(const DatasetOptions& options, Split split, const std::vector<std::string>& folder_extensions) {
+  if (split == Split::eval && !has_eval_split(options)) {
+    fail_config("eval_files: there is no held-out data; set eval_files or eval_split_fraction");
+  }
+  const bool own_files = split == Split::eval && !splits_documents(options);
+  return own_files ? expand_sources("eval_files", options.eval_files, folder_extensions)
+                   : expand_sources("train_files", options.train_files, folder_extensions);
+}
+
+std::shared_ptr<Dataset> open_synthetic(const DatasetOptions& options, Split split) {
+  SyntheticDataset::Options synthetic;
+  synthetic.sequence_length = options.sequence_length;
+  synthetic.vocab_size = options.vocab_size;
+  synthetic.seed = options.seed;
+  synthetic.stream = split == Split::train ? 0 : 1;
+  if (split == Split::eval) synthetic.rows = kSyntheticEvalRows;
+  return std::make_shared<SyntheticDataset>(synthetic);
+}
+
+std::shared_ptr<Dataset> open_batches(const DatasetOptions& options, Split split) {
+  if (split == Split::eval && options.eval_files.empty()) {
+    fail_config("eval_files: dataset_type=batches needs files of its own for held-out data");
+  }
+  const auto epochs = split == Split::train ? options.epochs : 1;
+  return std::make_shared<BatchesDataset>(source_files(options, split, {".safetensors"}),
+                                          BatchesDataset::Options{options.sequence_length, options.vocab_size, epochs});
+}
+
+std::shared_ptr<const TokenStore> open_text(const DatasetOptions& options, Split split) {
+  const auto files = source_files(options, split, {".txt", ".text", ".md", ".jsonl"});
+  const auto tokenizer = open_tokenizer(options.tokenizer_path, options.tokenizer_type);
+  if (tokenizer->vocab_size() > options.vocab_size) {
+    fail_config("vocab_size={}: the tokenizer {} has {} tokens", options.vocab_size, options.tokenizer_path.string(),
+                tokenizer->vocab_size());
+  }
+  const bool eval_format = split == Split::eval && !splits_documents(options);
+  return open_text_documents(files, *tokenizer,
+                             {eval_format ? options.eval_format : options.train_format, options.add_bos,
+                              options.add_eos, options.cache_directory});
+}
+
+std::shared_ptr<const TokenStore> open_tokens(const DatasetOptions& options, Split split) {
+  if (options.separator_id && *options.separator_id >= options.vocab_size) {
+    fail_config("document_separator_id={}: expected an id below vocab_size={}", *options.separator_id,
+                options.vocab_size);
+  }
+  return open_token_files(source_files(options, split, {".npy", ".bin"}),
+                          {options.vocab_size, options.token_type, options.separator_id, options.cache_directory});
+}
+
+std::shared_ptr<Dataset> open_documents(std::shared_ptr<const TokenStore> store, const DatasetOptions& options,
+                                        Split split) {
+  const bool training = split == Split::train;
+  DocumentDatasetOptions documents;
+  documents.sequence_length = options.sequence_length;
+  documents.packing = options.packing;
+  documents.max_segments = options.max_segments;
+  documents.shuffle = training && options.shuffle;
+  documents.seed = options.seed;
+  documents.epochs = training ? options.epochs : 1;
+  if (splits_documents(options)) {
+    documents.choice = training ? DocumentChoice::training : DocumentChoice::held_out;
+    documents.held_out_fraction = options.eval_fraction;
+  }
+  return std::make_shared<DocumentDataset>(std::move(store), documents);
+}
+
+}  // namespace
+
+bool has_eval_split(const DatasetOptions& options) {
+  return options.type == "synthetic" || !options.eval_files.empty() || options.eval_fraction > 0;
+}
+
+std::shared_ptr<Dataset> open_dataset(const DatasetOptions& options, Split split) {
+  if (options.sequence_length < 1) fail_config("max_target_length={}: expected at least 1", options.sequence_length);
+  if (options.vocab_size < 1) fail_config("vocab_size={}: expected at least 1", options.vocab_size);
+  if (options.type == "synthetic") return open_synthetic(options, split);
+  if (options.type == "batches") return open_batches(options, split);
+  if (options.type == "text") return open_documents(open_text(options, split), options, split);
+  if (options.type == "tokens") return open_documents(open_tokens(options, split), options, split);
+  fail_config("dataset_type: expected synthetic, text, tokens or batches, got '{}'", options.type);
+}
+
+}  // namespace maxtext

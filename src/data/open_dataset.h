@@ -1,0 +1,64 @@
+// Datasets by type, from plain options.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/integer_array.h"
+#include "data/text_reader.h"
+
+namespace maxtext {
+
+enum class Split { train, eval };
+
+struct DatasetOptions {
+  /// "synthetic", "text", "tokens" or "batches".
+  std::string type = "synthetic";
+  std::int64_t sequence_length = 0;
+  /// Of the model: every token id must be below it.
+  std::int64_t vocab_size = 0;
+
+  /// Files, folders or globs.
+  std::vector<std::string> train_files;
+  /// Held-out data of its own; or else a share of the training documents.
+  std::vector<std::string> eval_files;
+  double eval_fraction = 0;
+
+  /// text
+  TextFormat train_format;
+  TextFormat eval_format;
+  std::filesystem::path tokenizer_path;
+  std::string tokenizer_type = "sentencepiece";
+  bool add_bos = true;
+  bool add_eos = true;
+  /// tokens
+  IntegerType token_type = IntegerType::uint16;
+  std::optional<std::int32_t> separator_id;
+  /// text and tokens
+  std::filesystem::path cache_directory;
+  bool packing = true;
+  /// Documents per packed row at most; 0 sets no limit.
+  std::int64_t max_segments = 0;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  /// Passes over the training data; nothing means without end. An evaluation is always one pass, in order.
+  std::optional<std::int64_t> epochs = 1;
+};
+
+/// Rows of the held-out split of `synthetic`, which has no end otherwise.
+inline constexpr std::int64_t kSyntheticEvalRows = 32;
+
+/// Whether the options name any held-out data.
+bool has_eval_split(const DatasetOptions& options);
+
+/// Opens the data of a split. Everything that can be wrong without looking into the data is a ConfigError and comes
+/// first: unknown type, missing files, a tokenizer that cannot be read or is larger than vocab_size. What the data
+/// itself gets wrong is an Error. Text is tokenised here, the first time.
+std::shared_ptr<Dataset> open_dataset(const DatasetOptions& options, Split split);
+
+}  // namespace maxtext
