@@ -20,12 +20,16 @@ struct ConfigRequest {
   std::vector<std::pair<std::string, std::string>> environment;
   /// Devices that a launcher (mpirun, srun) started; nothing when this process is alone.
   std::optional<int> launched_devices;
-  /// Whether files named by keys (data, tokenizer, checkpoints to load) must exist.
+  /// Whether what a run needs must be there: the files named by keys (data, tokenizer, checkpoints to load), and a
+  /// run_name when checkpoints are on. Off for commands that only look at the configuration.
   bool check_files = true;
 };
 
 /// The whole environment of this process.
 std::vector<std::pair<std::string, std::string>> process_environment();
+
+/// The base.yml that `file` is or names, through any number of run files. Throws ConfigError when there is none.
+std::filesystem::path find_base_file(const std::filesystem::path& file);
 
 /// Loads and checks a configuration (config/rules.h) before any data is read. Throws ConfigError with one line.
 Config load_config(const ConfigRequest& request);

@@ -17,7 +17,7 @@ int edit_distance(std::string_view a, std::string_view b);
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string_view> candidates,
                                        std::size_t count = 3);
 
-/// "; did you mean a, b or c?", or nothing when no candidate is near.
+/// "; did you mean a, b or c", or nothing when no candidate is near.
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
 
 }  // namespace maxtext

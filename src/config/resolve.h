@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 
@@ -44,6 +45,11 @@ std::int64_t resolve_schedule_steps(const Config& config);
 
 /// `context_parallel_reorder_strategy`, or "none" when context_parallel_load_balance is false.
 std::string resolve_reorder_strategy(const Config& config);
+
+/// The paths and globs of the training (`train_files`) or held-out (`eval_files`) data, as written: those of the list,
+/// relative ones below `dataset_path` when that is set; `dataset_path` itself for training data without a list.
+std::vector<std::string> resolve_train_files(const Config& config);
+std::vector<std::string> resolve_eval_files(const Config& config);
 
 /// <base_output_directory>/<run_name>, MaxText's run directory.
 std::string resolve_run_directory(const Config& config);

@@ -9,6 +9,7 @@ namespace maxtext {
 
 struct RuleContext {
   std::optional<int> launched_devices;
+  /// See ConfigRequest.
   bool check_files = true;
 };
 

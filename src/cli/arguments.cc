@@ -1,0 +1,47 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "base/error.h"
+
+namespace maxtext {
+
+bool parse_arguments(CLI::App& options, const Arguments& arguments) {
+  // CLI11 takes a vector from its end.
+  Arguments reversed(arguments.rbegin(), arguments.rend());
+  try {
+    options.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    std::cout << options.help();
+    return false;
+  } catch (const CLI::ParseError& error) {
+    std::string reason = error.what();
+    std::replace(reason.begin(), reason.end(), '\n', ' ');
+    fail_config("{} (see `{} --help`)", reason, options.get_name());
+  }
+  return true;
+}
+
+ConfigRequest config_request(const Arguments& file_and_overrides) {
+  if (file_and_overrides.empty() || file_and_overrides.front().find('=') != std::string::npos) {
+    fail_config("the first argument has to be a configuration file, as configs/base.yml");
+  }
+  ConfigRequest request;
+  request.file = file_and_overrides.front();
+  request.overrides.assign(file_and_overrides.begin() + 1, file_and_overrides.end());
+  request.environment = process_environment();
+  return request;
+}
+
+void note_ignored_keys(const Config& config) {
+  const std::vector<std::string> names = config.ignored_keys_set();
+  if (names.empty()) return;
+  fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));
+}
+
+}  // namespace maxtext

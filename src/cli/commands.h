@@ -1,0 +1,16 @@
+// The subcommands of `maxtext`. Each has a file <name>_command.cc and a line in the table of main.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace maxtext {
+
+/// What stands behind the subcommand's name on the command line.
+using Arguments = std::vector<std::string>;
+
+/// `maxtext config`: explains keys, prints the resolved configuration, base.yml or the documentation. Returns the exit
+/// code; wrong usage is a ConfigError.
+int config_command(const Arguments& arguments);
+
+}  // namespace maxtext

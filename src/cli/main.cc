@@ -1,0 +1,80 @@
+// The command line: finds the subcommand, runs it, and prints what went wrong once, as one line.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/version.h"
+#include "config/nearest.h"
+
+namespace maxtext {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kWrongUsage = 2;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(const Arguments& arguments);
+};
+
+constexpr std::array kCommands = {
+    Command{"config", "explain configuration keys, or print the resolved configuration", config_command},
+};
+
+std::string usage() {
+  std::string text = "Trains large language models at long context.\n\nUsage: maxtext COMMAND ...\n\nCommands:\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<16} {}\n", command.name, command.summary);
+  return text +
+         "\n`maxtext COMMAND --help` explains a command. Exit code: 0 done, 1 failed, 2 wrong usage or "
+         "configuration.\n";
+}
+
+int run_command_line(const Arguments& arguments) {
+  if (arguments.empty()) fail_config("a command is missing (see `maxtext --help`)");
+  const std::string& name = arguments.front();
+  if (name == "--help" || name == "-h" || name == "help") {
+    std::cout << usage();
+    return 0;
+  }
+  if (name == "--version") {
+    std::cout << "maxtext " << version() << "\n";
+    return 0;
+  }
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) {
+    names.push_back(command.name);
+    if (command.name == name) return command.run({arguments.begin() + 1, arguments.end()});
+  }
+  fail_config("unknown command '{}'{} (see `maxtext --help`)", name, did_you_mean(name, names));
+}
+
+int report(std::string_view message, int code) {
+  std::cout.flush();
+  fmt::print(stderr, "maxtext: error: {}\n", message);
+  return code;
+}
+
+}  // namespace
+}  // namespace maxtext
+
+int main(int argc, char** argv) {
+  try {
+    return maxtext::run_command_line({argv + 1, argv + argc});
+  } catch (const maxtext::ConfigError& error) {
+    return maxtext::report(error.what(), maxtext::kWrongUsage);
+  } catch (const std::bad_alloc&) {
+    return maxtext::report("out of memory", maxtext::kFailure);
+  } catch (const std::exception& error) {
+    return maxtext::report(error.what(), maxtext::kFailure);
+  }
+}

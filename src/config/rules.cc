@@ -1,0 +1,142 @@
+#include "config/rules.h"
+
+#include <glob.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "config/model_shape.h"
+#include "config/resolve.h"
+
+namespace maxtext {
+namespace {
+
+void check_parallelism(const Config& config, const RuleContext& context) {
+  const MeshSizes mesh = resolve_mesh(config, context.launched_devices);
+  if (mesh[3] > 1) {
+    const bool inside = config.integer("dcn_tensor_parallelism") == 1;
+    fail_config("{}: tensor parallelism is not implemented yet; use 1",
+                config.describe(inside ? "ici_tensor_parallelism" : "dcn_tensor_parallelism"));
+  }
+  resolve_batch(config, mesh);
+}
+
+void check_schedule(const Config& config) {
+  if (config.integer("steps") == -1 && config.integer("learning_rate_schedule_steps") == -1) {
+    fail_config("{}: -1 takes learning_rate_schedule_steps, which is -1 too; set one of them",
+                config.describe("steps"));
+  }
+  const double warmup = config.real("warmup_steps_fraction");
+  const double decay = config.real("wsd_decay_steps_fraction");
+  if (config.text("lr_schedule_type") == "wsd" && warmup + decay > 1.0) {
+    fail_config("{} and {}: their sum is above 1", config.describe("warmup_steps_fraction"),
+                config.describe("wsd_decay_steps_fraction"));
+  }
+}
+
+void check_optimizer(const Config& config) {
+  for (const char* key : {"adam_b1", "adam_b2"}) {
+    if (config.real(key) >= 1.0) fail_config("{}: expected a number below 1", config.describe(key));
+  }
+}
+
+void check_checkpoints(const Config& config, const RuleContext& context) {
+  if (!config.text("load_parameters_path").empty() && !config.text("load_full_state_path").empty()) {
+    fail_config("{} and {}: set only one", config.describe("load_parameters_path"),
+                config.describe("load_full_state_path"));
+  }
+  if (context.check_files && config.flag("enable_checkpointing") && config.text("run_name").empty()) {
+    fail_config("{}: checkpoints need a name for the run; set run_name, or enable_checkpointing=false",
+                config.describe("run_name"));
+  }
+}
+
+bool reads_files(const Config& config) { return config.text("dataset_type") != "synthetic"; }
+
+void check_columns(const Config& config) {
+  for (const char* key : {"train_data_columns", "eval_data_columns"}) {
+    if (config.list(key).size() != 1) fail_config("{}: expected one field name", config.describe(key));
+  }
+}
+
+void check_data(const Config& config) {
+  check_columns(config);
+  if (!reads_files(config)) return;
+  if (resolve_train_files(config).empty()) {
+    fail_config("{}: needs data; set dataset_path or train_files", config.describe("dataset_type"));
+  }
+  const bool text = config.text("dataset_type") == "text";
+  if (text && config.text("tokenizer_type") == "sentencepiece" && config.text("tokenizer_path").empty()) {
+    fail_config(
+        "{}: needs a tokenizer; set tokenizer_path (`maxtext train-tokenizer` makes one), or "
+        "tokenizer_type=bytes",
+        config.describe("dataset_type"));
+  }
+}
+
+void check_held_out(const Config& config) {
+  const bool split = config.real("eval_split_fraction") > 0;
+  const bool files = !config.list("eval_files").empty();
+  if (split && files) {
+    fail_config("{} and {}: set only one", config.describe("eval_split_fraction"), config.describe("eval_files"));
+  }
+  if (split && config.text("dataset_type") == "batches") {
+    fail_config("{}: batches cannot be split; set eval_files", config.describe("eval_split_fraction"));
+  }
+  if (config.integer("eval_interval") == -1) return;
+  if (reads_files(config) && !split && !files) {
+    fail_config("{}: there is no held-out data; set eval_files or eval_split_fraction",
+                config.describe("eval_interval"));
+  }
+  if (!reads_files(config) && config.integer("eval_steps") == -1) {
+    fail_config("{}: synthetic data has no end; set eval_steps", config.describe("eval_steps"));
+  }
+}
+
+/// True when the path exists, or is a glob that something matches.
+bool matches_something(const std::string& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  const bool any = result == 0 && found.gl_pathc > 0;
+  ::globfree(&found);
+  std::error_code ignored;
+  return any || std::filesystem::exists(pattern, ignored);
+}
+
+void check_path_key(const Config& config, const char* key) {
+  const std::string& path = config.text(key);
+  if (!path.empty() && !matches_something(path)) fail_config("{}: no such file or folder", config.describe(key));
+}
+
+void check_list_of_files(const Config& config, const char* key, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (!matches_something(path)) fail_config("{}: nothing matches '{}'", config.describe(key), path);
+  }
+}
+
+void check_files(const Config& config) {
+  for (const char* key : {"load_parameters_path", "load_full_state_path"}) check_path_key(config, key);
+  if (!reads_files(config)) return;
+  if (config.text("dataset_type") == "text" && config.text("tokenizer_type") != "bytes") {
+    check_path_key(config, "tokenizer_path");
+  }
+  check_path_key(config, "dataset_path");
+  check_list_of_files(config, "train_files", resolve_train_files(config));
+  check_list_of_files(config, "eval_files", resolve_eval_files(config));
+}
+
+}  // namespace
+
+void check_rules(const Config& config, const RuleContext& context) {
+  model_shape(config);
+  check_parallelism(config, context);
+  check_schedule(config);
+  check_optimizer(config);
+  check_checkpoints(config, context);
+  check_data(config);
+  check_held_out(config);
+  if (context.check_files) check_files(config);
+}
+
+}  // namespace maxtext
