@@ -112,7 +112,7 @@ class AllGatherAttention final : public Function {
 
 }  // namespace
 
-Value all_gather_attention(Value q, Value k, Value v, const AttentionInputs& inputs, double scale) {
+Variable all_gather_attention(Variable q, Variable k, Variable v, const AttentionInputs& inputs, double scale) {
   Graph& graph = q.graph();
   const int group_size = graph.engine().mesh().size(Axis::context);
   return graph.apply(std::make_shared<AllGatherAttention>(scale, inputs.area, group_size),

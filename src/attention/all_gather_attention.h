@@ -12,9 +12,9 @@ namespace maxtext {
 
 /// What a layer's attention needs beside q, k and v; constants of the batch.
 struct AttentionInputs {
-  Value gathered_slots;  ///< int32 [B, P·T]: original token -> gathered slot
-  Value key_begin;       ///< int32 [B, T]
-  Value key_end;         ///< int32 [B, T]
+  Variable gathered_slots;  ///< int32 [B, P·T]: original token -> gathered slot
+  Variable key_begin;       ///< int32 [B, T]
+  Variable key_end;         ///< int32 [B, T]
   /// Visible pairs of one head on this device, all rows: counts FLOPs only.
   double area = 0;
 };
@@ -22,6 +22,6 @@ struct AttentionInputs {
 /// q [B, T, query_heads, D], k and v [B, T, kv_heads, D] local -> o [B, T, query_heads, D], named `context` for
 /// rematerialisation policies. Formula and conventions of ops/attention.h. For a context axis of one it is plain
 /// attention without a copy.
-Value all_gather_attention(Value q, Value k, Value v, const AttentionInputs& inputs, double scale);
+Variable all_gather_attention(Variable q, Variable k, Variable v, const AttentionInputs& inputs, double scale);
 
 }  // namespace maxtext

@@ -8,15 +8,15 @@
 
 namespace maxtext {
 
-Value embedding(Value table, Value ids);
-Value linear(Value x, Value weight, std::string name = {});
-Value linear(Value x, Value weight, Value bias, std::string name = {});
-Value rms_norm(Value x, Value weight, double epsilon, double weight_offset = 0);
-Value rope(Value x, Value cos, Value sin);
-Value gated_activation(Value gate, Value up, Activation activation);
-Value add(Value a, Value b);
-Value scale(Value x, double factor);
-Value cast(Value x, DType dtype);
-Value reshape(Value x, Shape shape);
+Variable embedding(Variable table, Variable ids);
+Variable linear(Variable x, Variable weight, std::string name = {});
+Variable linear(Variable x, Variable weight, Variable bias, std::string name = {});
+Variable rms_norm(Variable x, Variable weight, double epsilon, double weight_offset = 0);
+Variable rope(Variable x, Variable cos, Variable sin);
+Variable gated_activation(Variable gate, Variable up, Activation activation);
+Variable add(Variable a, Variable b);
+Variable scale(Variable x, double factor);
+Variable cast(Variable x, DType dtype);
+Variable reshape(Variable x, Shape shape);
 
 }  // namespace maxtext

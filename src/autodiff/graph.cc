@@ -16,11 +16,11 @@ RematPolicy remat_policy(std::string_view name) {
   fail_config("remat_policy={} is unknown; allowed are full, minimal, none", name);
 }
 
-const TensorSpec& Value::spec() const {
+const TensorSpec& Variable::spec() const {
   return graph_->nodes_[static_cast<std::size_t>(node_)].specs[static_cast<std::size_t>(output_)];
 }
 
-Value Graph::leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot) {
+Variable Graph::leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot) {
   Node node;
   node.specs = {tensor.spec()};
   node.tensors = {std::move(tensor)};
@@ -32,11 +32,11 @@ Value Graph::leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot) {
   return {this, static_cast<int>(nodes_.size()) - 1, 0};
 }
 
-Value Graph::constant(Tensor tensor) { return leaf(std::move(tensor), false, nullptr); }
-Value Graph::input(Tensor tensor) { return leaf(std::move(tensor), true, nullptr); }
-Value Graph::parameter(Tensor tensor, GradientSlot* slot) { return leaf(std::move(tensor), slot != nullptr, slot); }
+Variable Graph::constant(Tensor tensor) { return leaf(std::move(tensor), false, nullptr); }
+Variable Graph::input(Tensor tensor) { return leaf(std::move(tensor), true, nullptr); }
+Variable Graph::parameter(Tensor tensor, GradientSlot* slot) { return leaf(std::move(tensor), slot != nullptr, slot); }
 
-void Graph::bind(Value leaf, Tensor tensor) {
+void Graph::bind(Variable leaf, Tensor tensor) {
   Node& node = nodes_[static_cast<std::size_t>(leaf.node())];
   if (node.function != nullptr) fail("only leaves of a graph can be bound");
   if (tensor.defined() && tensor.spec() != node.specs[0]) {
@@ -45,10 +45,11 @@ void Graph::bind(Value leaf, Tensor tensor) {
   node.tensors[0] = std::move(tensor);
 }
 
-std::vector<Value> Graph::apply(std::shared_ptr<const Function> function, std::vector<Value> inputs, std::string name) {
+std::vector<Variable> Graph::apply(std::shared_ptr<const Function> function, std::vector<Variable> inputs,
+                                   std::string name) {
   std::vector<TensorSpec> specs;
   bool requires_gradient = false;
-  for (const Value& input : inputs) {
+  for (const Variable& input : inputs) {
     if (!input.defined() || &input.graph() != this)
       fail("{}: an input does not belong to this graph", function->name());
     specs.push_back(input.spec());
@@ -65,7 +66,7 @@ std::vector<Value> Graph::apply(std::shared_ptr<const Function> function, std::v
   node.requires_gradient = requires_gradient;
   nodes_.push_back(std::move(node));
   const int index = static_cast<int>(nodes_.size()) - 1;
-  std::vector<Value> outputs;
+  std::vector<Variable> outputs;
   for (std::size_t i = 0; i < nodes_.back().specs.size(); ++i) outputs.emplace_back(this, index, static_cast<int>(i));
   return outputs;
 }
@@ -77,7 +78,7 @@ struct Graph::Liveness {
   std::vector<std::vector<int>> last_use;
 };
 
-Graph::Liveness Graph::analyse(const std::vector<Value>& results, const RematPolicy* policy) const {
+Graph::Liveness Graph::analyse(const std::vector<Variable>& results, const RematPolicy* policy) const {
   Liveness live;
   const int count = static_cast<int>(nodes_.size());
   live.runs.assign(nodes_.size(), false);
@@ -85,16 +86,16 @@ Graph::Liveness Graph::analyse(const std::vector<Value>& results, const RematPol
     live.keep.emplace_back(node.specs.size(), false);
     live.last_use.emplace_back(node.specs.size(), -1);
   }
-  const auto at = [](auto& table, const Value& value) -> decltype(auto) {
+  const auto at = [](auto& table, const Variable& value) -> decltype(auto) {
     return table[static_cast<std::size_t>(value.node())][static_cast<std::size_t>(value.output())];
   };
-  for (const Value& result : results) {
+  for (const Variable& result : results) {
     live.runs[static_cast<std::size_t>(result.node())] = true;
     at(live.last_use, result) = count;
   }
   for (int i = count - 1; i >= 0; --i) {
     if (!live.runs[static_cast<std::size_t>(i)]) continue;
-    for (const Value& input : nodes_[static_cast<std::size_t>(i)].inputs) {
+    for (const Variable& input : nodes_[static_cast<std::size_t>(i)].inputs) {
       live.runs[static_cast<std::size_t>(input.node())] = true;
       at(live.last_use, input) = std::max(at(live.last_use, input), i);
     }
@@ -122,7 +123,7 @@ Graph::Liveness Graph::analyse(const std::vector<Value>& results, const RematPol
     if (!node.function->cheap() && policy->keeps(node.name)) {
       live.keep[index] = read[index];
     } else {
-      for (const Value& input : node.inputs) at(read, input) = true;
+      for (const Variable& input : node.inputs) at(read, input) = true;
     }
   }
   return live;
@@ -131,12 +132,12 @@ Graph::Liveness Graph::analyse(const std::vector<Value>& results, const RematPol
 void Graph::run(Node& node) {
   std::vector<Tensor> inputs;
   inputs.reserve(node.inputs.size());
-  for (const Value& input : node.inputs) inputs.push_back(materialise(input));
+  for (const Variable& input : node.inputs) inputs.push_back(materialise(input));
   node.tensors = node.function->forward(engine_, inputs);
   ++node.runs;
 }
 
-const Tensor& Graph::materialise(Value value) {
+const Tensor& Graph::materialise(Variable value) {
   Node& node = nodes_[static_cast<std::size_t>(value.node())];
   const auto output = static_cast<std::size_t>(value.output());
   if (!node.tensors[output].defined()) {
@@ -146,25 +147,25 @@ const Tensor& Graph::materialise(Value value) {
   return node.tensors[output];
 }
 
-std::vector<Tensor> Graph::forward(const std::vector<Value>& results, const RematPolicy* policy) {
+std::vector<Tensor> Graph::forward(const std::vector<Variable>& results, const RematPolicy* policy) {
   const Liveness live = analyse(results, policy);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
     if (!live.runs[i] || node.function == nullptr) continue;
     run(node);
-    const auto release_if_done = [&](const Value& value) {
+    const auto release_if_done = [&](const Variable& value) {
       const auto n = static_cast<std::size_t>(value.node());
       const auto k = static_cast<std::size_t>(value.output());
       if (nodes_[n].function == nullptr || live.keep[n][k] || live.last_use[n][k] > static_cast<int>(i)) return;
       nodes_[n].tensors[k] = Tensor();
     };
-    for (const Value& input : node.inputs) release_if_done(input);
+    for (const Variable& input : node.inputs) release_if_done(input);
     for (std::size_t k = 0; k < node.specs.size(); ++k)
       release_if_done({this, static_cast<int>(i), static_cast<int>(k)});
   }
   std::vector<Tensor> tensors;
-  for (const Value& result : results) tensors.push_back(materialise(result));
-  for (const Value& result : results) {
+  for (const Variable& result : results) tensors.push_back(materialise(result));
+  for (const Variable& result : results) {
     const auto n = static_cast<std::size_t>(result.node());
     const auto k = static_cast<std::size_t>(result.output());
     if (nodes_[n].function != nullptr && !live.keep[n][k]) nodes_[n].tensors[k] = Tensor();
@@ -172,8 +173,8 @@ std::vector<Tensor> Graph::forward(const std::vector<Value>& results, const Rema
   return tensors;
 }
 
-std::vector<Tensor> Graph::backward(const std::vector<Value>& results, std::vector<Tensor> cotangents,
-                                    const std::vector<Value>& inputs) {
+std::vector<Tensor> Graph::backward(const std::vector<Variable>& results, std::vector<Tensor> cotangents,
+                                    const std::vector<Variable>& inputs) {
   if (results.size() != cotangents.size())
     fail("backward: {} results but {} cotangents", results.size(), cotangents.size());
   for (std::size_t i = 0; i < results.size(); ++i) add_cotangent(results[i], std::move(cotangents[i]), false);
@@ -190,7 +191,7 @@ std::vector<Tensor> Graph::backward(const std::vector<Value>& results, std::vect
     std::fill(node.tensors.begin(), node.tensors.end(), Tensor());
   }
   std::vector<Tensor> gradients;
-  for (const Value& input : inputs) {
+  for (const Variable& input : inputs) {
     Node& node = nodes_[static_cast<std::size_t>(input.node())];
     gradients.push_back(std::move(node.cotangents[0]));
     node.cotangents[0] = Tensor();
@@ -198,7 +199,7 @@ std::vector<Tensor> Graph::backward(const std::vector<Value>& results, std::vect
   return gradients;
 }
 
-void Graph::add_cotangent(Value value, Tensor cotangent, bool owned) {
+void Graph::add_cotangent(Variable value, Tensor cotangent, bool owned) {
   Node& node = nodes_[static_cast<std::size_t>(value.node())];
   if (!node.requires_gradient) return;
   const auto k = static_cast<std::size_t>(value.output());
@@ -237,7 +238,7 @@ const TensorSpec& Pullback::input_spec(int index) const {
 int Pullback::input_count() const { return static_cast<int>(node().inputs.size()); }
 
 bool Pullback::wants(int input) const {
-  const Value& value = node().inputs.at(static_cast<std::size_t>(input));
+  const Variable& value = node().inputs.at(static_cast<std::size_t>(input));
   return graph_.nodes_[static_cast<std::size_t>(value.node())].requires_gradient;
 }
 
@@ -254,7 +255,7 @@ void Pullback::add(int input, Tensor cotangent, bool owned) {
 }
 
 Tensor Pullback::take_destination(int input) {
-  const Value& value = node().inputs.at(static_cast<std::size_t>(input));
+  const Variable& value = node().inputs.at(static_cast<std::size_t>(input));
   Graph::Node& producer = graph_.nodes_[static_cast<std::size_t>(value.node())];
   const auto k = static_cast<std::size_t>(value.output());
   if (!producer.cotangents[k].defined() || !producer.cotangent_owned[k]) return {};
@@ -262,7 +263,7 @@ Tensor Pullback::take_destination(int input) {
 }
 
 Pullback::Destination Pullback::gradient_destination(int input) {
-  const Value& value = node().inputs.at(static_cast<std::size_t>(input));
+  const Variable& value = node().inputs.at(static_cast<std::size_t>(input));
   GradientSlot* slot = graph_.nodes_[static_cast<std::size_t>(value.node())].slot;
   const TensorSpec spec{value.shape(), accumulation_dtype(value.spec().dtype)};
   if (slot == nullptr) return {engine().allocate(spec), false};
@@ -271,7 +272,7 @@ Pullback::Destination Pullback::gradient_destination(int input) {
 }
 
 void Pullback::finish_gradient(int input, Tensor result) {
-  const Value& value = node().inputs.at(static_cast<std::size_t>(input));
+  const Variable& value = node().inputs.at(static_cast<std::size_t>(input));
   GradientSlot* slot = graph_.nodes_[static_cast<std::size_t>(value.node())].slot;
   if (slot == nullptr) {
     add(input, std::move(result));

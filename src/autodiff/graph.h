@@ -41,10 +41,10 @@ struct GradientSlot {
 class Graph;
 
 /// A handle to one output of a recorded function, or to a leaf. Valid while its graph lives.
-class Value {
+class Variable {
  public:
-  Value() = default;
-  Value(Graph* graph, int node, int output) : graph_(graph), node_(node), output_(output) {}
+  Variable() = default;
+  Variable(Graph* graph, int node, int output) : graph_(graph), node_(node), output_(output) {}
 
   bool defined() const { return graph_ != nullptr; }
   Graph& graph() const { return *graph_; }
@@ -69,36 +69,37 @@ class Graph {
 
   /// Leaves. A constant has no gradient (ids, tables); an input's gradient is returned by `backward`; a parameter's
   /// goes to its slot, which must outlive the graph.
-  Value constant(Tensor tensor);
-  Value input(Tensor tensor);
-  Value parameter(Tensor tensor, GradientSlot* slot);
+  Variable constant(Tensor tensor);
+  Variable input(Tensor tensor);
+  Variable parameter(Tensor tensor, GradientSlot* slot);
 
   /// Replaces a leaf's tensor (of equal spec), or releases it when undefined: gathered parameters are dropped after
   /// forward and gathered again for backward.
-  void bind(Value leaf, Tensor tensor);
+  void bind(Variable leaf, Tensor tensor);
 
   /// Records a function. `name` is what a policy and dumps call its first output.
-  std::vector<Value> apply(std::shared_ptr<const Function> function, std::vector<Value> inputs, std::string name = {});
+  std::vector<Variable> apply(std::shared_ptr<const Function> function, std::vector<Variable> inputs,
+                              std::string name = {});
 
   /// Runs what `results` depend on and returns their tensors. With a policy, keeps what backward will read; without,
   /// nothing (evaluation).
-  std::vector<Tensor> forward(const std::vector<Value>& results, const RematPolicy* policy);
+  std::vector<Tensor> forward(const std::vector<Variable>& results, const RematPolicy* policy);
 
   /// Applies the vjps from the cotangents of results; returns the cotangents of `inputs` (input leaves). Call once,
   /// after `forward` with a policy. Values are released on the way.
-  std::vector<Tensor> backward(const std::vector<Value>& results, std::vector<Tensor> cotangents,
-                               const std::vector<Value>& inputs);
+  std::vector<Tensor> backward(const std::vector<Variable>& results, std::vector<Tensor> cotangents,
+                               const std::vector<Variable>& inputs);
 
   /// Functions run so far, recomputations included, by function name: what "remat" costs is counted, not trusted.
   int runs_of(std::string_view function_name) const;
 
  private:
   friend class Pullback;
-  friend class Value;
+  friend class Variable;
 
   struct Node {
     std::shared_ptr<const Function> function;  // null for leaves
-    std::vector<Value> inputs;
+    std::vector<Variable> inputs;
     std::vector<TensorSpec> specs;
     std::vector<Tensor> tensors;  // per output; undefined when not computed or released
     std::vector<Tensor> cotangents;
@@ -110,11 +111,11 @@ class Graph {
   };
   struct Liveness;
 
-  Value leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot);
-  Liveness analyse(const std::vector<Value>& results, const RematPolicy* policy) const;
-  const Tensor& materialise(Value value);
+  Variable leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot);
+  Liveness analyse(const std::vector<Variable>& results, const RematPolicy* policy) const;
+  const Tensor& materialise(Variable value);
   void run(Node& node);
-  void add_cotangent(Value value, Tensor cotangent, bool owned);
+  void add_cotangent(Variable value, Tensor cotangent, bool owned);
 
   Engine& engine_;
   std::vector<Node> nodes_;

@@ -19,7 +19,7 @@ Tensor Repeat::forward(Tensor x, ParameterSource& source, const RematPolicy* pol
     }
     iteration.result = body_(graph, iteration.x, iteration.parameters, i);
     x = graph.forward({iteration.result}, policy)[0];
-    for (const Value& parameter : iteration.parameters) graph.bind(parameter, Tensor());
+    for (const Variable& parameter : iteration.parameters) graph.bind(parameter, Tensor());
     source.release(i);
     if (policy != nullptr) recorded_.push_back(std::move(iteration));
   }

@@ -29,7 +29,7 @@ class ParameterSource {
 
 /// Records one iteration: (graph, x, parameters, iteration) -> x. The iteration may select constants of the batch
 /// (an attention type's key intervals), nothing else.
-using RepeatBody = std::function<Value(Graph&, Value, std::span<const Value>, int)>;
+using RepeatBody = std::function<Variable(Graph&, Variable, std::span<const Variable>, int)>;
 
 class Repeat {
  public:
@@ -46,9 +46,9 @@ class Repeat {
  private:
   struct Iteration {
     std::unique_ptr<Graph> graph;
-    Value x;
-    std::vector<Value> parameters;
-    Value result;
+    Variable x;
+    std::vector<Variable> parameters;
+    Variable result;
   };
 
   Engine& engine_;

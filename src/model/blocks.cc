@@ -7,45 +7,46 @@
 namespace maxtext {
 namespace {
 
-Value project(Value x, Value weight, Value bias, const char* name) {
+Variable project(Variable x, Variable weight, Variable bias, const char* name) {
   return bias.defined() ? linear(x, weight, bias, name) : linear(x, weight, name);
 }
 
-Value split_heads(Value x, std::int64_t heads, std::int64_t head_dim) {
+Variable split_heads(Variable x, std::int64_t heads, std::int64_t head_dim) {
   return reshape(x, {x.shape()[0], x.shape()[1], heads, head_dim});
 }
 
 /// Hands out parameters in the order in which they were declared.
 class Reader {
  public:
-  explicit Reader(std::span<const Value> parameters) : parameters_(parameters) {}
-  Value next() { return parameters_[index_++]; }
-  Value next_if(bool present) { return present ? next() : Value(); }
+  explicit Reader(std::span<const Variable> parameters) : parameters_(parameters) {}
+  Variable next() { return parameters_[index_++]; }
+  Variable next_if(bool present) { return present ? next() : Variable(); }
 
  private:
-  std::span<const Value> parameters_;
+  std::span<const Variable> parameters_;
   std::size_t index_ = 0;
 };
 
 }  // namespace
 
-Value attention_block(const ModelShape& shape, Value x, const AttentionWeights& weights,
-                      const LayerConstants& constants) {
-  Value q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
-  Value k = split_heads(project(x, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
-  const Value v = split_heads(project(x, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim);
+Variable attention_block(const ModelShape& shape, Variable x, const AttentionWeights& weights,
+                         const LayerConstants& constants) {
+  Variable q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
+  Variable k = split_heads(project(x, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
+  const Variable v =
+      split_heads(project(x, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim);
   if (weights.q_norm.defined()) q = rms_norm(q, weights.q_norm, shape.rms_norm_eps);
   if (weights.k_norm.defined()) k = rms_norm(k, weights.k_norm, shape.rms_norm_eps);
   q = rope(q, constants.rope_cos, constants.rope_sin);
   k = rope(k, constants.rope_cos, constants.rope_sin);
-  const Value o = all_gather_attention(q, k, v, constants.attention, shape.query_scale);
+  const Variable o = all_gather_attention(q, k, v, constants.attention, shape.query_scale);
   return linear(reshape(o, {x.shape()[0], x.shape()[1], shape.query_heads * shape.head_dim}), weights.o_proj,
                 "out_proj");
 }
 
-Value gated_mlp(Value x, Value gate_proj, Value up_proj, Value down_proj, Activation activation) {
-  const Value gate = linear(x, gate_proj, "mlpwi_0");
-  const Value up = linear(x, up_proj, "mlpwi_1");
+Variable gated_mlp(Variable x, Variable gate_proj, Variable up_proj, Variable down_proj, Activation activation) {
+  const Variable gate = linear(x, gate_proj, "mlpwi_0");
+  const Variable up = linear(x, up_proj, "mlpwi_1");
   return linear(gated_activation(gate, up, activation), down_proj, "mlpwo");
 }
 
@@ -86,10 +87,10 @@ std::vector<ParameterInfo> llama_like_parameters(const ModelShape& shape) {
   return list;
 }
 
-Value llama_like_layer(const ModelShape& shape, Value x, std::span<const Value> parameters,
-                       const LayerConstants& constants) {
+Variable llama_like_layer(const ModelShape& shape, Variable x, std::span<const Variable> parameters,
+                          const LayerConstants& constants) {
   Reader weights(parameters);
-  const Value input_norm = weights.next();
+  const Variable input_norm = weights.next();
   AttentionWeights attention;
   attention.q_proj = weights.next();
   attention.k_proj = weights.next();
@@ -100,14 +101,14 @@ Value llama_like_layer(const ModelShape& shape, Value x, std::span<const Value> 
   attention.q_norm = weights.next_if(shape.qk_norm);
   attention.k_norm = weights.next_if(shape.qk_norm);
   attention.o_proj = weights.next();
-  const Value post_norm = weights.next();
-  const Value gate = weights.next();
-  const Value up = weights.next();
-  const Value down = weights.next();
+  const Variable post_norm = weights.next();
+  const Variable gate = weights.next();
+  const Variable up = weights.next();
+  const Variable down = weights.next();
 
-  const Value attended = attention_block(shape, rms_norm(x, input_norm, shape.rms_norm_eps), attention, constants);
-  const Value middle = add(x, attended);
-  const Value normed = rms_norm(middle, post_norm, shape.rms_norm_eps);
+  const Variable attended = attention_block(shape, rms_norm(x, input_norm, shape.rms_norm_eps), attention, constants);
+  const Variable middle = add(x, attended);
+  const Variable normed = rms_norm(middle, post_norm, shape.rms_norm_eps);
   return add(middle, gated_mlp(normed, gate, up, down, Activation::silu));
 }
 

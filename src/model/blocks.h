@@ -7,19 +7,19 @@ namespace maxtext {
 
 /// Parameters of one attention block; biases and norms are undefined where a family has none.
 struct AttentionWeights {
-  Value q_proj, k_proj, v_proj, o_proj;
-  Value q_bias, k_bias, v_bias;
-  Value q_norm, k_norm;
+  Variable q_proj, k_proj, v_proj, o_proj;
+  Variable q_bias, k_bias, v_bias;
+  Variable q_norm, k_norm;
 };
 
 /// Grouped-query self-attention with rotary embedding: x [B, T, E] -> [B, T, E].
 ///   q, k, v = projections of x (+ bias), per head; q, k normalised over head_dim where norms are given; then RoPE;
 ///   o = attention(q, k, v) by the context strategy; result = o · o_projᵀ.
-Value attention_block(const ModelShape& shape, Value x, const AttentionWeights& weights,
-                      const LayerConstants& constants);
+Variable attention_block(const ModelShape& shape, Variable x, const AttentionWeights& weights,
+                         const LayerConstants& constants);
 
 /// (act(x · gateᵀ) ∘ (x · upᵀ)) · downᵀ.
-Value gated_mlp(Value x, Value gate_proj, Value up_proj, Value down_proj, Activation activation);
+Variable gated_mlp(Variable x, Variable gate_proj, Variable up_proj, Variable down_proj, Activation activation);
 
 /// A projection's parameter, [out, in], with deviation 1/sqrt(in) (MaxText's fan-in initialisation).
 ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in);
@@ -30,7 +30,7 @@ ParameterInfo bias(std::string name, std::int64_t size);
 /// (with biases where the shape has them), q and k norms where it has them, o, post-attention norm, gate, up, down.
 std::vector<ParameterInfo> llama_like_parameters(const ModelShape& shape);
 /// Pre-norm residual layer: x + attention(norm(x)), then x + mlp(norm(x)), SwiGLU.
-Value llama_like_layer(const ModelShape& shape, Value x, std::span<const Value> parameters,
-                       const LayerConstants& constants);
+Variable llama_like_layer(const ModelShape& shape, Variable x, std::span<const Variable> parameters,
+                          const LayerConstants& constants);
 
 }  // namespace maxtext

@@ -37,7 +37,7 @@ Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> laye
 Repeat Decoder::layers(const DeviceBatch& batch) const {
   const std::vector<Tensor> tables =
       engine_.apply(RopeTable{.inverse_frequencies = inverse_frequencies(shape_)}, {batch.position_ids});
-  const auto body = [this, batch, tables](Graph& graph, Value x, std::span<const Value> parameters, int layer) {
+  const auto body = [this, batch, tables](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const DeviceBatch::Intervals& intervals = batch.intervals.at(layer_types_[static_cast<std::size_t>(layer)]);
     const LayerConstants constants{.rope_cos = graph.constant(tables[0]),
                                    .rope_sin = graph.constant(tables[1]),
@@ -62,9 +62,9 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
 
   // Embedding.
   Graph embedding_graph(engine_);
-  const Value table = embedding_graph.parameter(parameters.acquire(embedding_group).parameters[0],
-                                                parameters.gradient_slots(embedding_group)[0]);
-  const Value embedded = embedding(table, embedding_graph.constant(batch.input_ids));
+  const Variable table = embedding_graph.parameter(parameters.acquire(embedding_group).parameters[0],
+                                                   parameters.gradient_slots(embedding_group)[0]);
+  const Variable embedded = embedding(table, embedding_graph.constant(batch.input_ids));
   Tensor x = embedding_graph.forward({embedded}, &options_.remat)[0];
   embedding_graph.bind(table, Tensor());
   parameters.release(embedding_group);
@@ -84,10 +84,10 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
       parameters.begin_gradients(weight_group);
     }
     Graph graph(engine_);
-    const Value input = graph.input(std::move(x));
+    const Variable input = graph.input(std::move(x));
     x = Tensor();
-    const Value norm = graph.parameter(head.parameters[0], parameters.gradient_slots(head_group)[0]);
-    const Value normed = rms_norm(input, norm, shape_.rms_norm_eps);
+    const Variable norm = graph.parameter(head.parameters[0], parameters.gradient_slots(head_group)[0]);
+    const Variable normed = rms_norm(input, norm, shape_.rms_norm_eps);
     GradientSlot& slot = *parameters.gradient_slots(weight_group)[weight_index];
     std::vector<Tensor> outputs;
     {

@@ -13,8 +13,8 @@ namespace maxtext {
 
 /// Constants of a batch that every layer may use.
 struct LayerConstants {
-  Value rope_cos;  ///< [B, T, head_dim/2]
-  Value rope_sin;
+  Variable rope_cos;  ///< [B, T, head_dim/2]
+  Variable rope_sin;
   AttentionInputs attention;  ///< of this layer's attention type
 };
 
@@ -24,7 +24,8 @@ struct ModelFamily {
   /// The parameters of one layer, names relative to `model.layers.N.`.
   std::vector<ParameterInfo> (*layer_parameters)(const ModelShape& shape);
   /// x [B, T, hidden_size] -> [B, T, hidden_size]; parameters in the order of layer_parameters.
-  Value (*layer)(const ModelShape& shape, Value x, std::span<const Value> parameters, const LayerConstants& constants);
+  Variable (*layer)(const ModelShape& shape, Variable x, std::span<const Variable> parameters,
+                    const LayerConstants& constants);
 };
 
 /// Throws ConfigError that lists the families.

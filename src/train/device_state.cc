@@ -1,0 +1,129 @@
+#include "train/device_state.h"
+
+#include <set>
+
+#include "base/error.h"
+
+namespace maxtext {
+namespace {
+
+/// A kind of state and the shards that hold it.
+struct StateKind {
+  std::string_view kind;
+  std::vector<Tensor> shards;
+};
+
+std::vector<StateKind> state_kinds(ParameterShards& parameters, const Optimizer& optimizer) {
+  std::vector<StateKind> kinds = {{kWeights, {}}};
+  if (optimizer.has_moments()) {
+    kinds.push_back({kFirstMoment, {}});
+    kinds.push_back({kSecondMoment, {}});
+  }
+  for (std::size_t g = 0; g < parameters.layout().groups.size(); ++g) {
+    kinds[0].shards.push_back(parameters.shard(g));
+    if (!optimizer.has_moments()) continue;
+    kinds[1].shards.push_back(optimizer.first_moment(g));
+    kinds[2].shards.push_back(optimizer.second_moment(g));
+  }
+  return kinds;
+}
+
+/// Calls visit(group, parameter index, range) for each parameter of which this device has a part.
+template <typename Visit>
+void for_each_range(const ParameterShards& parameters, Visit visit) {
+  for (std::size_t g = 0; g < parameters.layout().groups.size(); ++g) {
+    const ParameterGroup& group = parameters.layout().groups[g];
+    for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+      const ParameterRange range = parameter_range(group, k, parameters.shard_index());
+      if (range.count > 0) visit(g, group.parameters[k], range);
+    }
+  }
+}
+
+void check_shape(const std::string& where, const ParameterInfo& parameter, const TensorSpec& found) {
+  if (found.shape != parameter.shape) {
+    fail("{}: tensor {} has shape {}, but the model needs {}", where, parameter.name, to_string(found.shape),
+         to_string(parameter.shape));
+  }
+}
+
+void check_names(const std::string& where, const ParameterShards& parameters, const std::vector<std::string>& names,
+                 const auto& is_ignored) {
+  std::set<std::string> needed;
+  for (const ParameterGroup& group : parameters.layout().groups) {
+    for (const ParameterInfo& parameter : group.parameters) needed.insert(parameter.name);
+  }
+  for (const std::string& name : names) {
+    if (needed.erase(name) == 0 && !is_ignored(name)) fail("{}: tensor {} is not part of this model", where, name);
+  }
+  if (!needed.empty()) fail("{}: tensor {} of this model is missing", where, *needed.begin());
+}
+
+bool owns_state(const ParameterShards& parameters) {
+  return parameters.engine().mesh().group_rank(parameters.engine().device(), Axis::data) == 0;
+}
+
+}  // namespace
+
+DeviceState device_state(ParameterShards& parameters, const Optimizer& optimizer) {
+  Engine& engine = parameters.engine();
+  DeviceState state{.device = engine.device(), .ranges = {}};
+  if (!owns_state(parameters)) return state;
+  for (const StateKind& kind : state_kinds(parameters, optimizer)) {
+    for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
+      const Tensor part = kind.shards[g].view(range.shard_offset, {range.count});
+      const std::span<const std::byte> bytes = engine.host_bytes(part);
+      if (bytes.empty()) fail("this engine's memory cannot be saved in place");
+      state.ranges.push_back({.kind = std::string(kind.kind),
+                              .name = parameter.name,
+                              .spec = {parameter.shape, part.dtype()},
+                              .first = range.first,
+                              .count = range.count,
+                              .bytes = bytes});
+    });
+  }
+  return state;
+}
+
+void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer) {
+  Engine& engine = parameters.engine();
+  const std::string where = checkpoint.directory().string();
+  for (const StateKind& kind : state_kinds(parameters, optimizer)) {
+    check_names(where, parameters, checkpoint.names(kind.kind), [](const std::string&) { return false; });
+    for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
+      const TensorSpec& stored = checkpoint.spec(kind.kind, parameter.name);
+      check_shape(where, parameter, stored);
+      const Tensor part = kind.shards[g].view(range.shard_offset, {range.count});
+      if (stored.dtype != part.dtype()) {
+        fail("{}: tensor {} is {}, but the run needs {}", where, parameter.name, dtype_name(stored.dtype),
+             dtype_name(part.dtype()));
+      }
+      std::vector<std::byte> bytes(static_cast<std::size_t>(part.spec().bytes()));
+      checkpoint.read_range(kind.kind, parameter.name, range.first, range.count, bytes);
+      engine.write(part, bytes);
+    });
+  }
+}
+
+void load_weights(const WeightSource& source, ParameterShards& parameters) {
+  Engine& engine = parameters.engine();
+  const std::string where = "load_parameters_path";
+  const bool tied = parameters.layout().groups.back().parameters.size() == 1;
+  check_names(where, parameters, source.names(), [&](const std::string& name) {
+    return (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
+  });
+  for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
+    check_shape(where, parameter, source.spec(parameter.name));
+    std::vector<float> values(static_cast<std::size_t>(range.count));
+    source.read_range_as_float(parameter.name, range.first, values);
+    const Tensor part = parameters.shard(g).view(range.shard_offset, {range.count});
+    if (part.dtype() == DType::float64) {
+      const std::vector<double> wide(values.begin(), values.end());
+      engine.write(part, std::as_bytes(std::span(wide)));
+    } else {
+      engine.write(part, std::as_bytes(std::span(values)));
+    }
+  });
+}
+
+}  // namespace maxtext

@@ -1,0 +1,23 @@
+// What one device owns, to and from checkpoints and other sources of weights.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/weight_source.h"
+#include "train/optimizer.h"
+
+namespace maxtext {
+
+/// The ranges of weights and moments that `device` owns, in place: valid until the next update. Replicas along the
+/// data axis own nothing but the first one. Throws Error for an engine whose memory the host cannot read.
+DeviceState device_state(ParameterShards& parameters, const Optimizer& optimizer);
+
+/// Weights and moments from a checkpoint, bitwise, whatever mesh wrote it. Throws Error naming a tensor that is missing
+/// or has another shape, and one that the model does not have.
+void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer);
+
+/// Weights only, converted to fp32, tensor by tensor (no more than one shard's part of a tensor in memory). Throws
+/// Error as restore_state does; a tied head stored beside the embedding is ignored.
+void load_weights(const WeightSource& source, ParameterShards& parameters);
+
+}  // namespace maxtext
