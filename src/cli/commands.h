@@ -13,4 +13,10 @@ using Arguments = std::vector<std::string>;
 /// code; wrong usage is a ConfigError.
 int config_command(const Arguments& arguments);
 
+/// `maxtext train`: runs or resumes a training run.
+int train_command(const Arguments& arguments);
+
+/// `maxtext plan`: a training step on the dry engine.
+int plan_command(const Arguments& arguments);
+
 }  // namespace maxtext

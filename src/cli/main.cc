@@ -28,6 +28,8 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
+    Command{"train", "train a model, or resume a run", train_command},
+    Command{"plan", "predict memory, work and communication of a training step", plan_command},
     Command{"config", "explain configuration keys, or print the resolved configuration", config_command},
 };
 

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "data/dataset_factory.h"
+#include "engines/dry/dry_engine.h"
+#include "train/dry_step.h"
+#include "train/step_flops.h"
+
+namespace maxtext {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The plan of the data's first batch.
+ContextPlan first_batch_plan(const Config& config, const RunSetup& setup) {
+  BatchProvider provider(open_dataset(dataset_options(config, setup.shape.vocab_size), Split::train), 0,
+                         setup.batch.global, setup.plan);
+  const std::shared_ptr<const PlannedBatch> batch = provider.get(0);
+  if (batch == nullptr) fail("the data has fewer than the {} rows of a batch", setup.batch.global);
+  return batch->plan;
+}
+
+double imbalance_without_reordering(const ContextPlan& plan) {
+  ContextPlanRequest request;
+  request.sequence_length = plan.sequence_length();
+  for (std::int64_t row = 0; row < plan.rows(); ++row) {
+    const auto lengths = plan.document_lengths(row);
+    request.document_lengths.emplace_back(lengths.begin(), lengths.end());
+  }
+  request.attention_types = plan.attention_types();
+  request.context_parallelism = plan.context_parallelism();
+  request.reorder = ReorderStrategy::none;
+  return ContextPlan(std::move(request)).imbalance();
+}
+
+Json memory_report(const MemoryMeter& memory) {
+  Json by_kind;
+  const MemoryByKind peak = memory.peak_by_kind();
+  for (int i = 0; i < kMemoryKindCount; ++i) {
+    by_kind[std::string(memory_kind_name(static_cast<MemoryKind>(i)))] = peak[static_cast<std::size_t>(i)];
+  }
+  return {{"peak_bytes", memory.peak_bytes()}, {"peak_by_kind", by_kind}};
+}
+
+Json collective_report(const DryEngine& engine) {
+  std::map<std::pair<std::string, std::string>, CollectiveCounters::Entry> sums;
+  for (const RecordedCollective& collective : engine.collectives()) {
+    CollectiveCounters::Entry& entry =
+        sums[{std::string(collective_name(collective.kind)), to_string(collective.axes)}];
+    ++entry.calls;
+    entry.bytes += collective.bytes;
+  }
+  Json list = Json::array();
+  for (const auto& [key, entry] : sums) {
+    list.push_back({{"collective", key.first}, {"axes", key.second}, {"calls", entry.calls}, {"bytes", entry.bytes}});
+  }
+  return list;
+}
+
+Json attention_report(const ContextPlan& plan) {
+  return {{"context_parallelism", plan.context_parallelism()},
+          {"strategy", reorder_strategy_name(plan.strategy())},
+          {"padded_length", plan.padded_length()},
+          {"area_per_device", plan.weighted_area()},
+          {"max_over_mean", plan.imbalance()},
+          {"max_over_mean_without_reordering", imbalance_without_reordering(plan)}};
+}
+
+Json plan_report(const RunSetup& setup, const ContextPlan& plan) {
+  DryEngine engine(setup.mesh, 0, {.shares_memory = false});
+  dry_step(setup, plan, engine, [&] { engine.reset_records(); });
+  Json report;
+  Json mesh;
+  for (int i = 0; i < kAxisCount; ++i) {
+    const auto axis = static_cast<Axis>(i);
+    mesh[std::string(axis_name(axis))] = setup.mesh.size(axis);
+  }
+  report["devices"] = setup.mesh.device_count();
+  report["mesh"] = mesh;
+  report["parameters"] = parameter_count(model_layout(setup.shape, 1));
+  report["global_batch_size"] = setup.batch.global;
+  report["tokens_per_step"] = setup.batch.global * setup.sequence_length;
+  report["memory_per_device"] = memory_report(engine.memory());
+  report["attention"] = attention_report(plan);
+  report["collectives_per_device"] = collective_report(engine);
+  report["flops_per_device"] = engine.flops_by_op();
+  report["maxtext_tflops_per_device"] =
+      step_flops(setup.shape, setup.batch.per_device, setup.sequence_length, setup.micro_batches).total() / 1e12;
+  return report;
+}
+
+std::string gib(const Json& bytes) { return fmt::format("{:.3f} GiB", bytes.get<double>() / 1073741824.0); }
+
+void print_report(const Json& report) {
+  fmt::print("devices {}: ", report["devices"].get<int>());
+  for (const auto& [axis, size] : report["mesh"].items()) fmt::print("{} {}  ", axis, size.get<int>());
+  fmt::print("\nparameters {}  global_batch_size {}  tokens per step {}\n", report["parameters"].get<std::int64_t>(),
+             report["global_batch_size"].get<std::int64_t>(), report["tokens_per_step"].get<std::int64_t>());
+  const Json& memory = report["memory_per_device"];
+  fmt::print("\nmemory per device at its peak: {}\n", gib(memory["peak_bytes"]));
+  for (const auto& [kind, bytes] : memory["peak_by_kind"].items()) fmt::print("  {:<22} {}\n", kind, gib(bytes));
+  const Json& attention = report["attention"];
+  fmt::print("\nattention work over {} context devices, {}: max/mean {:.4f} (without reordering {:.4f})\n",
+             attention["context_parallelism"].get<int>(), attention["strategy"].get<std::string>(),
+             attention["max_over_mean"].get<double>(), attention["max_over_mean_without_reordering"].get<double>());
+  fmt::print("\ncollectives per device and step\n");
+  for (const Json& entry : report["collectives_per_device"]) {
+    fmt::print("  {:<15} over {:<22} {:>6} calls  {}\n", entry["collective"].get<std::string>(),
+               entry["axes"].get<std::string>(), entry["calls"].get<std::int64_t>(), gib(entry["bytes"]));
+  }
+  fmt::print("\nTFLOP per device and step, recomputation included\n");
+  for (const auto& [op, flops] : report["flops_per_device"].items()) {
+    fmt::print("  {:<24} {:.4f}\n", op, flops.get<double>() / 1e12);
+  }
+  fmt::print("  {:<24} {:.4f}\n", "by MaxText's formula", report["maxtext_tflops_per_device"].get<double>());
+}
+
+}  // namespace
+
+int plan_command(const Arguments& arguments) {
+  CLI::App options("Predict memory, attention work, communication and FLOPs of a training step, without running it.",
+                   "maxtext plan");
+  Arguments rest;
+  bool first_batch = false;
+  std::string json_file;
+  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
+  options.add_flag("--first-batch", first_batch,
+                   "Take document lengths from the first batch of the data, instead of one document per row");
+  options.add_option("--json", json_file, "Write the report to this file, too");
+  if (!parse_arguments(options, arguments)) return 0;
+  ConfigRequest request = config_request(rest);
+  request.check_files = first_batch;
+  const Config config = load_config(request);
+  note_ignored_keys(config);
+  const RunSetup setup = run_setup(config, std::nullopt);
+  const Json report = plan_report(setup, first_batch ? first_batch_plan(config, setup) : one_document_plan(setup));
+  print_report(report);
+  if (!json_file.empty()) {
+    std::ofstream file(json_file);
+    file << report.dump(2) << "\n";
+    file.close();
+    if (!file) fail("{}: the report could not be written", json_file);
+  }
+  return 0;
+}
+
+}  // namespace maxtext

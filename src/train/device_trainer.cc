@@ -1,0 +1,171 @@
+#include "train/device_trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "train/device_state.h"
+#include "train/memory_use.h"
+#include "train/non_finite.h"
+#include "train/step_flops.h"
+
+namespace maxtext {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr AxisSet kAllAxes = Axis::data | Axis::fsdp | Axis::context | Axis::tensor;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::vector<std::string> parameter_names(const ModelLayout& layout) {
+  std::vector<std::string> names;
+  for (const ParameterGroup& group : layout.groups) {
+    for (const ParameterInfo& parameter : group.parameters) names.push_back("gradient of " + parameter.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+DeviceTrainer::DeviceTrainer(TrainProcess& process, Engine& engine)
+    : process_(process),
+      setup_(process.setup()),
+      engine_(engine),
+      parameters_(engine, model_layout(setup_.shape, setup_.mesh.size(kShardAxes))),
+      optimizer_(parameters_, setup_.optimizer),
+      decoder_(engine, setup_.shape, setup_.attention.of_layer, setup_.decoder),
+      train_step_(decoder_, parameters_, optimizer_),
+      flops_per_step_(
+          step_flops(setup_.shape, setup_.batch.per_device, setup_.sequence_length, setup_.micro_batches).total()),
+      tokens_per_step_(setup_.batch.per_device * static_cast<double>(setup_.sequence_length * setup_.micro_batches)) {}
+
+void DeviceTrainer::load() {
+  const StartPoint& start = process_.start();
+  if (start.checkpoint != nullptr) {
+    restore_state(*start.checkpoint, parameters_, optimizer_);
+    process_.report(
+        fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
+  } else if (start.weights != nullptr) {
+    load_weights(*start.weights, parameters_);
+  } else {
+    parameters_.initialise(static_cast<std::uint64_t>(process_.config().integer("init_weights_seed")));
+  }
+}
+
+bool DeviceTrainer::agree(bool mine) {
+  const float failed = mine ? 0.0F : 1.0F;
+  const Tensor local = engine_.input({{}, DType::float32}, std::as_bytes(std::span(&failed, 1)));
+  const Tensor any = engine_.apply_one(
+      AllReduce{.axes = kAllAxes, .group_size = setup_.mesh.device_count(), .reduce = ReduceOp::max}, {local});
+  float value = 0;
+  engine_.read(any, std::as_writable_bytes(std::span(&value, 1)));
+  return value == 0;
+}
+
+TrainSummary DeviceTrainer::run() {
+  load();
+  std::int64_t completed = process_.start().completed_steps;
+  TrainSummary summary;
+  if (process_.has_evaluation() && completed < setup_.steps) {
+    evaluate(fmt::format("Completed eval before train step {}", completed), completed);
+  }
+  while (completed < setup_.steps && !stop_) {
+    if (!step(completed)) {
+      summary.end = TrainSummary::End::end_of_data;
+      break;
+    }
+    ++completed;
+    evaluate_if_due(completed);
+    const std::int64_t period = process_.config().integer("checkpoint_period");
+    if (process_.config().flag("enable_checkpointing") && completed % period == 0) save(completed);
+  }
+  if (stop_) summary.end = TrainSummary::End::signal;
+  const bool save_at_end = process_.config().flag("save_checkpoint_on_completion") || stop_;
+  const bool trained = completed > process_.start().completed_steps;
+  if (process_.config().flag("enable_checkpointing") && save_at_end && trained && saved_at_ != completed) {
+    save(completed);
+  }
+  if (leads()) process_.finish_saving();
+  agree(true);  // the writer reads every device's memory
+  summary.completed_steps = completed;
+  summary.last_loss = last_loss_;
+  return summary;
+}
+
+bool DeviceTrainer::step(std::int64_t index) {
+  const Clock::time_point begin = Clock::now();
+  const std::shared_ptr<const PlannedBatch> planned = process_.training_batch(index);
+  if (planned == nullptr) return false;
+  const auto micro_batch = [&](int m) {
+    const RowRange rows = device_rows(setup_.mesh, engine_.device(), planned->rows.rows, setup_.micro_batches, m);
+    return make_device_batch(engine_, planned->plan, planned->rows, rows);
+  };
+  StepMetrics metrics;
+  metrics.step = index;
+  metrics.learning_rate = learning_rate_at(setup_.schedule, index);
+  const StepOutput output =
+      train_step_.run(index, metrics.learning_rate, setup_.micro_batches, micro_batch, planned->total_weights,
+                      process_.stop_signal().requested(), [this] { process_.wait_before_update(); });
+  metrics.loss = output.loss;
+  metrics.total_weights = static_cast<std::int64_t>(std::llround(planned->total_weights));
+  metrics.grad_norm = output.gradient_norm;
+  metrics.step_time_seconds = seconds_since(begin);
+  metrics.peak_memory_bytes = peak_resident_bytes();
+  set_rates(metrics, tokens_per_step_, flops_per_step_);
+  check_finite(index, output);
+  if (engine_.device() == 0) process_.report_step(metrics);
+  last_loss_ = output.loss;
+  stop_ = output.flag;
+  return true;
+}
+
+void DeviceTrainer::check_finite(std::int64_t index, const StepOutput& output) const {
+  const bool nan = std::isnan(output.loss) || std::isnan(output.gradient_norm);
+  const bool inf = std::isinf(output.loss) || std::isinf(output.gradient_norm);
+  const Config& config = process_.config();
+  if ((nan && config.flag("abort_on_nan_loss")) || (inf && config.flag("abort_on_inf_loss"))) {
+    fail("{}",
+         describe_non_finite(index, output.loss,
+                             first_non_finite(output.gradient_sums_of_squares, parameter_names(parameters_.layout()))));
+  }
+}
+
+void DeviceTrainer::evaluate_if_due(std::int64_t completed) {
+  if (!process_.has_evaluation()) return;
+  const std::int64_t interval = process_.config().integer("eval_interval");
+  if (completed % interval != 0 && completed != setup_.steps && !stop_) return;
+  evaluate("", completed);
+}
+
+void DeviceTrainer::evaluate(const std::string& when, std::int64_t after_step) {
+  EvaluationSums sums;
+  for (std::int64_t i = 0;; ++i) {
+    const std::shared_ptr<const PlannedBatch> planned = process_.evaluation_batch(evaluations_, i);
+    if (planned == nullptr) break;
+    const RowRange rows = device_rows(setup_.mesh, engine_.device(), planned->rows.rows, 1, 0);
+    sums.nll += evaluate_batch(decoder_, parameters_, make_device_batch(engine_, planned->plan, planned->rows, rows));
+    sums.weights += planned->total_weights;
+  }
+  ++evaluations_;
+  if (engine_.device() != 0) return;
+  const auto weights = static_cast<std::int64_t>(std::llround(sums.weights));
+  std::string line = eval_line(after_step - 1, sums.loss(), weights);
+  if (!when.empty()) line = when + line.substr(line.find(','));
+  process_.report(line);
+}
+
+void DeviceTrainer::save(std::int64_t completed) {
+  process_.wait_before_update();
+  process_.contribute(device_state(parameters_, optimizer_));
+  agree(true);  // all have contributed
+  if (leads()) {
+    process_.save(completed, [this](bool succeeded) { return agree(succeeded); });
+  }
+  agree(true);  // the save has begun: from here wait_before_update protects the memory
+  saved_at_ = completed;
+}
+
+}  // namespace maxtext

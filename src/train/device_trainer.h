@@ -1,0 +1,42 @@
+// The training program of one device, on its own thread.
+#pragma once
+
+#include "train/train_process.h"
+#include "train/train_step.h"
+#include "train/trainer.h"
+
+namespace maxtext {
+
+class DeviceTrainer {
+ public:
+  DeviceTrainer(TrainProcess& process, Engine& engine);
+  TrainSummary run();
+
+ private:
+  void load();
+  /// One step; false at the end of the data.
+  bool step(std::int64_t index);
+  void check_finite(std::int64_t index, const StepOutput& output) const;
+  void evaluate(const std::string& when, std::int64_t after_step);
+  void evaluate_if_due(std::int64_t completed);
+  void save(std::int64_t completed);
+  /// True on all devices iff `mine` is true on all.
+  bool agree(bool mine);
+  bool leads() const { return engine_.device() == process_.transport().local_devices().front(); }
+
+  TrainProcess& process_;
+  const RunSetup& setup_;
+  Engine& engine_;
+  ParameterShards parameters_;
+  Optimizer optimizer_;
+  Decoder decoder_;
+  TrainStep train_step_;
+  double flops_per_step_;
+  double tokens_per_step_;
+  std::int64_t evaluations_ = 0;
+  std::int64_t saved_at_ = -1;
+  bool stop_ = false;
+  double last_loss_ = 0;
+};
+
+}  // namespace maxtext
