@@ -1,0 +1,383 @@
+// Backward attention in one pass of five GEMMs a tile, KV-major (FlashAttention-2's order): dK and dV of a key tile stay
+// in a thread's L2 while query tiles pass; dQ is summed per *key group* and the groups are added at the end. Item =
+// (KV head of a batch row, key group). The number of groups and which tiles are theirs come from shapes and intervals,
+// never from the number of threads, and every sum is ordered: results are reproducible bit for bit.
+#include <omp.h>
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "engines/cpu/attention_kernel.h"
+#include "engines/cpu/attention_tiling.h"
+
+namespace maxtext {
+namespace {
+
+constexpr std::int64_t backward_rows = 64;
+constexpr std::int64_t key_tile = 256;
+/// Items wanted at least, from which the groups per KV head follow, and groups at most: each costs a dQ buffer.
+constexpr std::int64_t wanted_items = 16;
+constexpr std::int64_t most_groups = 4;
+/// KV heads are taken in rounds whose workspace stays below this, at least one a round.
+constexpr std::int64_t round_bytes = std::int64_t{512} << 20;
+
+template <typename T>
+struct Arrays {
+  const T* q;
+  const T* k;
+  const T* v;
+  const std::int32_t* gathered_slots;
+  const std::int32_t* key_begin;
+  const std::int32_t* key_end;
+  const T* o;
+  const T* logsumexp;
+  const T* d_o;
+  T* dq;
+  T* dk;
+  T* dv;
+};
+
+template <typename T>
+class Backward {
+ public:
+  Backward(const AttentionShape& shape, const Arrays<T>& arrays, const AttentionExecution& execution)
+      : shape_(shape),
+        arrays_(arrays),
+        kernels_(attention_tiles<T>(execution.instruction_set)),
+        threads_(execution.threads > 0 ? execution.threads : omp_get_max_threads()),
+        tiling_(tile_queries(shape, backward_rows)),
+        keys_(shape.devices * shape.kv_length),
+        key_tiles_((keys_ + key_tile - 1) / key_tile),
+        packed_keys_(key_tiles_ * key_tile),
+        pairs_(shape.batch * shape.group_kv_heads),
+        query_tiles_(tiling_.tiles * tiling_.head_parts) {
+    groups_ = std::min({(wanted_items + pairs_ - 1) / pairs_, most_groups, key_tiles_});
+    const std::int64_t pair_elements =
+        3 * packed_keys_ * tiling_.depth + (2 + groups_) * query_tiles_ * tiling_.elements();
+    round_pairs_ =
+        std::clamp<std::int64_t>(round_bytes / (pair_elements * static_cast<std::int64_t>(sizeof(T))), 1, pairs_);
+  }
+
+  void run(Workspace& workspace) {
+    Carver measure;
+    carve(measure);
+    const Workspace::Lease lease = workspace.take(measure.bytes());
+    Carver cut(lease.data());
+    carve(cut);
+    find_key_ranges(shape_, tiling_, arrays_.key_begin, arrays_.key_end, ranges_);
+    for (std::int64_t b = 0; b < shape_.batch; ++b) {
+      seen_keys_[b] =
+          find_seen_keys(shape_, b, arrays_.key_begin, arrays_.key_end, key_tile, counts_, seen_ + b * keys_);
+      deal_key_tiles(b);
+    }
+    for (std::int64_t first = 0; first < pairs_; first += round_pairs_) {
+      run_round(first, std::min(round_pairs_, pairs_ - first));
+    }
+  }
+
+ private:
+  struct Scratch {
+    T *p, *dk, *dv;
+  };
+
+  void carve(Carver& carver) {
+    const std::int64_t rows = round_pairs_ * query_tiles_ * tiling_.rows;
+    const std::int64_t packed_queries = round_pairs_ * query_tiles_ * tiling_.elements();
+    const std::int64_t packed_keys = round_pairs_ * packed_keys_ * tiling_.depth;
+    ranges_ = carver.array<KeyRange>(shape_.batch * tiling_.tiles);
+    seen_keys_ = carver.array<SeenKeys>(shape_.batch);
+    seen_ = carver.array<std::uint8_t>(shape_.batch * keys_);
+    counts_ = carver.array<std::int32_t>(keys_ + 1);
+    areas_ = carver.array<std::int64_t>(key_tiles_);
+    group_of_ = carver.array<std::int8_t>(shape_.batch * key_tiles_);
+    dq_written_ = carver.array<std::uint8_t>(round_pairs_ * groups_ * query_tiles_);
+    key_begin_ = carver.array<std::int32_t>(rows);
+    key_end_ = carver.array<std::int32_t>(rows);
+    logsumexp_ = carver.array<T>(rows);
+    delta_ = carver.array<T>(rows);
+    k_panels_ = carver.array<T>(packed_keys);
+    v_panels_ = carver.array<T>(packed_keys);
+    k_rows_ = carver.array<T>(packed_keys);
+    q_ = carver.array<T>(packed_queries);
+    d_o_ = carver.array<T>(packed_queries);
+    dq_ = carver.array<T>(groups_ * packed_queries);
+    Carver one;
+    carve_scratch(one);
+    scratch_bytes_ = (one.bytes() + 4095) / 4096 * 4096 + 1088;
+    scratch_ = carver.array<std::byte>(threads_ * scratch_bytes_);
+  }
+
+  Scratch carve_scratch(Carver& carver) const {
+    Scratch scratch;
+    scratch.p = carver.array<T>(p_stride() * (key_tile / panel_width));
+    scratch.dk = carver.array<T>(key_tile * tiling_.depth);
+    scratch.dv = carver.array<T>(key_tile * tiling_.depth);
+    return scratch;
+  }
+  std::int64_t p_stride() const { return (tiling_.rows + 6) * panel_width; }
+
+  /// Deals the key tiles of a batch row to groups: the largest area first, always to the group with the least.
+  void deal_key_tiles(std::int64_t b) {
+    std::int8_t* const group_of = group_of_ + b * key_tiles_;
+    for (std::int64_t i = 0; i < key_tiles_; ++i) {
+      areas_[i] = 0;
+      group_of[i] = -1;
+    }
+    for (std::int64_t tile = 0; tile < tiling_.tiles; ++tile) {
+      const KeyRange& range = ranges_[b * tiling_.tiles + tile];
+      for (std::int64_t low = range.low; low < range.high;) {
+        const std::int64_t i = low / key_tile;
+        const std::int64_t high = std::min<std::int64_t>((i + 1) * key_tile, range.high);
+        areas_[i - seen_keys_[b].low / key_tile] += high - low;
+        low = high;
+      }
+    }
+    std::int64_t load[most_groups] = {};
+    for (std::int64_t dealt = 0; dealt < key_tiles_; ++dealt) {
+      std::int64_t largest = -1;
+      for (std::int64_t i = 0; i < key_tiles_; ++i) {
+        if (group_of[i] < 0 && (largest < 0 || areas_[i] > areas_[largest])) largest = i;
+      }
+      const std::int64_t* const least = std::min_element(load, load + groups_);
+      load[least - load] += areas_[largest];
+      group_of[largest] = static_cast<std::int8_t>(least - load);
+    }
+  }
+
+  void run_round(std::int64_t first_pair, std::int64_t pairs) {
+    const std::int64_t units = packed_keys_ / panel_width;
+    const std::int64_t written = pairs * groups_ * query_tiles_;
+    std::fill(dq_written_, dq_written_ + written, std::uint8_t{0});
+#pragma omp parallel num_threads(threads_)
+    {
+#pragma omp for schedule(static) nowait
+      for (std::int64_t i = 0; i < pairs * units; ++i) pack_keys(first_pair, i / units, i % units * panel_width);
+#pragma omp for schedule(static) nowait
+      for (std::int64_t i = 0; i < pairs * units; ++i) zero_unseen(first_pair + i / units, i % units * panel_width);
+#pragma omp for schedule(static)
+      for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) pack_queries(first_pair, i);
+      Carver carver(scratch_ + omp_get_thread_num() * scratch_bytes_);
+      const Scratch scratch = carve_scratch(carver);
+#pragma omp for schedule(dynamic, 1)
+      for (std::int64_t i = 0; i < pairs * groups_; ++i) run_item(first_pair, i / groups_, i % groups_, scratch);
+#pragma omp for schedule(static)
+      for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) sum_groups(first_pair, i);
+    }
+  }
+
+  std::int64_t batch_of(std::int64_t pair) const { return pair / shape_.group_kv_heads; }
+  std::int64_t head_of(std::int64_t pair) const { return pair % shape_.group_kv_heads; }
+
+  void pack_keys(std::int64_t first_pair, std::int64_t pair, std::int64_t at) {
+    const std::int64_t b = batch_of(first_pair + pair);
+    const std::int64_t h = head_of(first_pair + pair);
+    const std::int64_t key = seen_keys_[b].low + at;
+    if (key >= seen_keys_[b].high) return;
+    const std::int64_t depth = tiling_.depth;
+    const std::int64_t offset = pair * packed_keys_ * depth;
+    const std::int64_t inside = at % key_tile;
+    const std::int32_t* const slots = arrays_.gathered_slots + b * keys_;
+    const std::uint8_t* const seen = seen_ + b * keys_;
+    const KeyRows<T> k = key_rows(shape_, arrays_.k, b, h, slots, seen, key);
+    pack_transposed(k, shape_.head_dim, depth, k_panels_ + offset + at * depth);
+    pack_rows(k, shape_.head_dim, depth, k_rows_ + offset + (at - inside) * depth + inside * panel_width,
+              key_tile * panel_width);
+    pack_transposed(key_rows(shape_, arrays_.v, b, h, slots, seen, key), shape_.head_dim, depth,
+                    v_panels_ + offset + at * depth);
+  }
+
+  void zero_unseen(std::int64_t pair, std::int64_t first_key) {
+    const std::int64_t b = batch_of(pair);
+    const std::int64_t last_key = std::min(first_key + panel_width, keys_);
+    for (std::int64_t key = first_key; key < last_key; ++key) {
+      if (seen_[b * keys_ + key] != 0) continue;
+      const std::int64_t place = key_offset(shape_, b, head_of(pair), arrays_.gathered_slots[b * keys_ + key]);
+      std::fill(arrays_.dk + place, arrays_.dk + place + shape_.head_dim, T{0});
+      std::fill(arrays_.dv + place, arrays_.dv + place + shape_.head_dim, T{0});
+    }
+  }
+
+  /// q and do of a query tile with Δ = rowsum(do ∘ o) and logsumexp in log2 units; rows without keys become zeros with
+  /// logsumexp = +∞, so that p = 0.
+  void pack_queries(std::int64_t first_pair, std::int64_t i) {
+    const std::int64_t pair = i / query_tiles_;
+    const std::int64_t b = batch_of(first_pair + pair);
+    const std::int64_t tile = i % query_tiles_ / tiling_.head_parts;
+    const T factor = static_cast<T>(shape_.scale * std::numbers::log2e);
+    for (std::int64_t row = 0; row < tiling_.rows; ++row) {
+      const TileRow place =
+          tile_row(shape_, tiling_, head_of(first_pair + pair), tile, i % tiling_.head_parts, row);
+      const std::int64_t token = b * shape_.query_length + place.slot;
+      const bool sees = place.slot >= 0 && arrays_.key_begin[token] < arrays_.key_end[token];
+      const std::int64_t from = (token * shape_.query_heads + place.head) * shape_.head_dim;
+      pack_tile_row(sees ? arrays_.q + from : nullptr, factor, shape_.head_dim, tiling_, row,
+                    q_ + i * tiling_.elements());
+      pack_tile_row(sees ? arrays_.d_o + from : nullptr, T{1}, shape_.head_dim, tiling_, row,
+                    d_o_ + i * tiling_.elements());
+      const std::int64_t at = i * tiling_.rows + row;
+      key_begin_[at] = sees ? arrays_.key_begin[token] : 0;
+      key_end_[at] = sees ? arrays_.key_end[token] : 0;
+      logsumexp_[at] = std::numeric_limits<T>::infinity();
+      delta_[at] = 0;
+      if (!sees) continue;
+      const std::int64_t stat = (b * shape_.query_heads + place.head) * shape_.query_length + place.slot;
+      logsumexp_[at] = static_cast<T>(static_cast<double>(arrays_.logsumexp[stat]) * std::numbers::log2e);
+      double delta = 0;
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
+        delta += static_cast<double>(arrays_.d_o[from + d]) * static_cast<double>(arrays_.o[from + d]);
+      }
+      delta_[at] = static_cast<T>(delta);
+    }
+  }
+
+  void run_item(std::int64_t first_pair, std::int64_t pair, std::int64_t group, const Scratch& scratch) {
+    const std::int64_t b = batch_of(first_pair + pair);
+    const SeenKeys& keys = seen_keys_[b];
+    for (std::int64_t low = keys.low; low < keys.high; low += key_tile) {
+      if (group_of_[b * key_tiles_ + (low - keys.low) / key_tile] != group) continue;
+      std::fill(scratch.dk, scratch.dk + key_tile * tiling_.depth, T{0});
+      std::fill(scratch.dv, scratch.dv + key_tile * tiling_.depth, T{0});
+      for (std::int64_t i = 0; i < query_tiles_; ++i) run_block(b, pair, group, low, i, scratch);
+      write_key_gradients(b, head_of(first_pair + pair), low, scratch);
+    }
+  }
+
+  /// One query tile against the key tile that begins at `tile_low`.
+  void run_block(std::int64_t b, std::int64_t pair, std::int64_t group, std::int64_t tile_low, std::int64_t query_tile,
+                 const Scratch& scratch) {
+    const KeyRange& range = ranges_[b * tiling_.tiles + query_tile / tiling_.head_parts];
+    const std::int64_t low = std::max<std::int64_t>(range.low, tile_low);
+    const std::int64_t high = std::min<std::int64_t>(range.high, tile_low + key_tile);
+    if (low >= high) return;
+    const std::int64_t i = pair * query_tiles_ + query_tile;
+    const std::int64_t elements = tiling_.elements();
+    const std::int64_t tile_offset = (pair * packed_keys_ + tile_low - seen_keys_[b].low) * tiling_.depth;
+    const std::int64_t inside = low - tile_low;
+    std::uint8_t& written = dq_written_[(pair * groups_ + group) * query_tiles_ + query_tile];
+    kernels_.backward({.rows = tiling_.rows,
+                       .depth = tiling_.depth,
+                       .q = q_ + i * elements,
+                       .d_o = d_o_ + i * elements,
+                       .q_stride = tiling_.stride,
+                       .logsumexp = logsumexp_ + i * tiling_.rows,
+                       .delta = delta_ + i * tiling_.rows,
+                       .key_begin = key_begin_ + i * tiling_.rows,
+                       .key_end = key_end_ + i * tiling_.rows,
+                       .key_low = low,
+                       .key_panels = (high - low) / panel_width,
+                       .full_low = range.full_low,
+                       .full_high = range.full_high,
+                       .k_panels = k_panels_ + tile_offset + inside * tiling_.depth,
+                       .v_panels = v_panels_ + tile_offset + inside * tiling_.depth,
+                       .k_rows = k_rows_ + tile_offset + inside * panel_width,
+                       .key_stride = key_tile * panel_width,
+                       .p = scratch.p,
+                       .p_stride = p_stride(),
+                       .dk = scratch.dk + inside * panel_width,
+                       .dv = scratch.dv + inside * panel_width,
+                       .dq = dq_ + ((pair * groups_ + group) * query_tiles_ + query_tile) * elements,
+                       .dq_is_new = written == 0});
+    written = 1;
+  }
+
+  /// dsᵀ·q was formed with q·scale·log2 e: a factor ln 2 makes it dk.
+  void write_key_gradients(std::int64_t b, std::int64_t h, std::int64_t low, const Scratch& scratch) {
+    const T ln2 = static_cast<T>(std::numbers::ln2);
+    for (std::int64_t key = low; key < std::min(low + key_tile, keys_); ++key) {
+      if (seen_[b * keys_ + key] == 0) continue;
+      const std::int64_t place = key_offset(shape_, b, h, arrays_.gathered_slots[b * keys_ + key]);
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
+        const std::int64_t at =
+            d / panel_width * key_tile * panel_width + (key - low) * panel_width + d % panel_width;
+        arrays_.dk[place + d] = scratch.dk[at] * ln2;
+        arrays_.dv[place + d] = scratch.dv[at];
+      }
+    }
+  }
+
+  void sum_groups(std::int64_t first_pair, std::int64_t i) {
+    const std::int64_t pair = i / query_tiles_;
+    const std::int64_t b = batch_of(first_pair + pair);
+    const std::int64_t query_tile = i % query_tiles_;
+    const T scale = static_cast<T>(shape_.scale);
+    for (std::int64_t row = 0; row < tiling_.rows; ++row) {
+      const TileRow place = tile_row(shape_, tiling_, head_of(first_pair + pair), query_tile / tiling_.head_parts,
+                                     query_tile % tiling_.head_parts, row);
+      if (place.slot < 0) continue;
+      T* const to = arrays_.dq + ((b * shape_.query_length + place.slot) * shape_.query_heads + place.head) *
+                                     shape_.head_dim;
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d) to[d] = 0;
+      if (key_begin_[i * tiling_.rows + row] >= key_end_[i * tiling_.rows + row]) continue;
+      for (std::int64_t group = 0; group < groups_; ++group) {
+        const std::int64_t buffer = (pair * groups_ + group) * query_tiles_ + query_tile;
+        if (dq_written_[buffer] == 0) continue;
+        const T* const from = dq_ + buffer * tiling_.elements() + row * panel_width;
+        for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
+          to[d] += from[d / panel_width * tiling_.stride + d % panel_width];
+        }
+      }
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d) to[d] *= scale;
+    }
+  }
+
+  const AttentionShape& shape_;
+  const Arrays<T>& arrays_;
+  const AttentionTiles<T>& kernels_;
+  int threads_;
+  QueryTiling tiling_;
+  std::int64_t keys_;
+  std::int64_t key_tiles_;
+  std::int64_t packed_keys_;
+  std::int64_t pairs_;
+  std::int64_t query_tiles_;
+  std::int64_t groups_ = 1;
+  std::int64_t round_pairs_ = 1;
+  KeyRange* ranges_ = nullptr;
+  SeenKeys* seen_keys_ = nullptr;
+  std::uint8_t* seen_ = nullptr;
+  std::int32_t* counts_ = nullptr;
+  std::int64_t* areas_ = nullptr;
+  std::int8_t* group_of_ = nullptr;
+  std::uint8_t* dq_written_ = nullptr;
+  std::int32_t* key_begin_ = nullptr;
+  std::int32_t* key_end_ = nullptr;
+  T* logsumexp_ = nullptr;
+  T* delta_ = nullptr;
+  T* k_panels_ = nullptr;
+  T* v_panels_ = nullptr;
+  T* k_rows_ = nullptr;
+  T* q_ = nullptr;
+  T* d_o_ = nullptr;
+  T* dq_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  std::int64_t scratch_bytes_ = 0;
+};
+
+template <typename T>
+void backward(const AttentionShape& shape, const Arrays<T>& arrays, Workspace& workspace,
+              const AttentionExecution& execution) {
+  check_shape(shape);
+  check_indices(shape, arrays.gathered_slots, arrays.key_begin, arrays.key_end);
+  Backward<T>(shape, arrays, execution).run(workspace);
+}
+
+}  // namespace
+
+void attention_backward(const AttentionShape& shape, const float* q, const float* k, const float* v,
+                        const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,
+                        const float* o, const float* logsumexp, const float* do_, float* dq, float* dk, float* dv,
+                        Workspace& workspace, const AttentionExecution& execution) {
+  backward<float>(shape, {q, k, v, gathered_slots, key_begin, key_end, o, logsumexp, do_, dq, dk, dv}, workspace,
+                  execution);
+}
+
+void attention_backward(const AttentionShape& shape, const double* q, const double* k, const double* v,
+                        const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,
+                        const double* o, const double* logsumexp, const double* do_, double* dq, double* dk,
+                        double* dv, Workspace& workspace, const AttentionExecution& execution) {
+  backward<double>(shape, {q, k, v, gathered_slots, key_begin, key_end, o, logsumexp, do_, dq, dk, dv}, workspace,
+                   execution);
+}
+
+}  // namespace maxtext
