@@ -3,38 +3,38 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
+
 namespace maxtext {
 
 std::vector<double> rope_inverse_frequencies(std::int64_t head_dim, double theta) {
-  std::vector<double> frequencies;
-  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
-    frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
+  if (head_dim <= 0 || head_dim % 2 != 0) fail("RoPE needs an even head_dim, not {}", head_dim);
+  if (!(theta > 0)) fail("RoPE needs theta > 0, not {}", theta);
+  std::vector<double> frequencies(static_cast<std::size_t>(head_dim / 2));
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
   }
   return frequencies;
 }
 
-std::vector<double> linear_scaled(std::span<const double> inverse_frequencies, double factor) {
-  std::vector<double> scaled;
-  for (const double frequency : inverse_frequencies) scaled.push_back(frequency / factor);
-  return scaled;
+std::vector<double> linear_scaled(std::vector<double> inverse_frequencies, double factor) {
+  for (double& frequency : inverse_frequencies) frequency /= factor;
+  return inverse_frequencies;
 }
 
-std::vector<double> llama3_scaled(std::span<const double> inverse_frequencies, double factor, double low_freq_factor,
-                                  double high_freq_factor, double original_max_position) {
-  std::vector<double> scaled;
-  for (const double frequency : inverse_frequencies) {
+std::vector<double> llama3_scaled(std::vector<double> inverse_frequencies, const Llama3Scaling& scaling) {
+  for (double& frequency : inverse_frequencies) {
     const double wavelength = 2 * std::numbers::pi / frequency;
-    if (wavelength < original_max_position / high_freq_factor) {
-      scaled.push_back(frequency);
-    } else if (wavelength > original_max_position / low_freq_factor) {
-      scaled.push_back(frequency / factor);
-    } else {
-      const double blend =
-          (original_max_position / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
-      scaled.push_back((1 - blend) * frequency / factor + blend * frequency);
+    if (wavelength < scaling.original_length / scaling.high_factor) continue;
+    if (wavelength > scaling.original_length / scaling.low_factor) {
+      frequency /= scaling.factor;
+      continue;
     }
+    const double smooth = (scaling.original_length / wavelength - scaling.low_factor) /
+                          (scaling.high_factor - scaling.low_factor);
+    frequency = (1 - smooth) * frequency / scaling.factor + smooth * frequency;
   }
-  return scaled;
+  return inverse_frequencies;
 }
 
 }  // namespace maxtext

@@ -14,14 +14,15 @@ void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t ou
 void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
                          const double* x, const double* w, double* y);
 
-/// y [rows, columns] (+)= a [rows, depth] · b [depth, columns]; added to y when `accumulate`.
+/// y [rows, columns] (+)= a [rows, depth] · b [depth, columns]; added to y when `accumulate`. The
+/// result does not depend on the number of threads.
 void multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* a,
               const float* b, bool accumulate, float* y);
 void multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth, const double* a,
               const double* b, bool accumulate, double* y);
 
-/// y [rows, columns] (+)= a [depth, rows]ᵀ · b [depth, columns]; added to y when `accumulate`. The sum over `depth` is
-/// split by shapes, never by threads.
+/// y [rows, columns] (+)= a [depth, rows]ᵀ · b [depth, columns]; added to y when `accumulate`. The result
+/// does not depend on the number of threads.
 void transposed_multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                          const float* a, const float* b, bool accumulate, float* y);
 void transposed_multiply(CpuContext& context, std::int64_t rows, std::int64_t columns, std::int64_t depth,
