@@ -184,15 +184,14 @@ std::vector<std::int64_t> windows_of_layer_types(const Section& root, std::int64
 }
 
 std::vector<std::int64_t> read_windows(const Section& root, const std::string& family, std::int64_t layers) {
-  const std::vector<std::int64_t> full(static_cast<std::size_t>(layers), 0);
-  if (family == "llama") return full;
+  std::vector<std::int64_t> windows(static_cast<std::size_t>(layers), 0);
+  if (family == "llama") return windows;
   const std::int64_t window = root.size("sliding_window").value_or(0);
   if (family == "mistral") return std::vector<std::int64_t>(static_cast<std::size_t>(layers), window);
 
   const bool used = root.flag("use_sliding_window", false);
   if (root.find("layer_types")) return windows_of_layer_types(root, layers, used ? window : 0);
-  if (!used || window == 0) return full;
-  std::vector<std::int64_t> windows = full;
+  if (!used || window == 0) return windows;
   const json* first = root.find("max_window_layers");
   if (!first || !first->is_number_unsigned()) {
     fail_config(
