@@ -25,7 +25,8 @@ template <typename T>
                                                    std::int32_t key_end, T other) {
   using Int = typename VecTypes<T>::Int;
   const IntVec<T> key = indices_from<T>(first_key);
-  return (key >= static_cast<Int>(key_begin)) & (key < static_cast<Int>(key_end)) ? score : broadcast(other);
+  const IntVec<T> visible = (key >= static_cast<Int>(key_begin)) & (key < static_cast<Int>(key_end));
+  return visible ? score : broadcast(other);
 }
 
 template <typename T, int MR, int NV>
