@@ -15,8 +15,11 @@ std::vector<double> inverse_frequencies(const ModelShape& shape) {
     case RopeType::linear:
       return linear_scaled(plain, shape.rope.factor);
     case RopeType::llama3:
-      return llama3_scaled(plain, shape.rope.factor, shape.rope.low_freq_factor, shape.rope.high_freq_factor,
-                           static_cast<double>(shape.rope.original_max_position_embeddings));
+      return llama3_scaled(plain,
+                           {.factor = shape.rope.factor,
+                            .low_factor = shape.rope.low_freq_factor,
+                            .high_factor = shape.rope.high_freq_factor,
+                            .original_length = static_cast<double>(shape.rope.original_max_position_embeddings)});
   }
   fail("unknown rope type");
 }
@@ -35,8 +38,8 @@ Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> laye
 }
 
 Repeat Decoder::layers(const DeviceBatch& batch) const {
-  const std::vector<Tensor> tables =
-      engine_.apply(RopeTable{.inverse_frequencies = inverse_frequencies(shape_)}, {batch.position_ids});
+  const std::vector<Tensor> tables = engine_.apply(
+      RopeTable{.inverse_frequencies = inverse_frequencies(shape_), .dtype = options_.dtype}, {batch.position_ids});
   const auto body = [this, batch, tables](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const DeviceBatch::Intervals& intervals = batch.intervals.at(layer_types_[static_cast<std::size_t>(layer)]);
     const LayerConstants constants{.rope_cos = graph.constant(tables[0]),

@@ -37,6 +37,8 @@ struct DecoderOptions {
   RematPolicy remat;
   double z_loss_multiplier = 0;
   std::int64_t cross_entropy_chunk = 1024;
+  /// Of activations and parameters; float64 is for tests by finite differences.
+  DType dtype = DType::float32;
 };
 
 class Decoder {

@@ -39,6 +39,9 @@ class Engine {
   virtual void read(const Tensor& tensor, std::span<std::byte> destination) = 0;
   /// Overwrites a tensor's contents, between steps only (loading a checkpoint, initial weights).
   virtual void write(const Tensor& tensor, std::span<const std::byte> source) = 0;
+  /// The tensor's own memory where the host can read it in place (a checkpoint writes it from there); empty for engines
+  /// without data or with memory of their own. Valid while the tensor's storage lives.
+  virtual std::span<const std::byte> host_bytes(const Tensor& /*tensor*/) { return {}; }
   /// False for engines without data, whose `read` leaves the destination as it is.
   virtual bool has_data() const = 0;
 

@@ -114,7 +114,8 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
     Decoder decoder(engine, shape, attention.of_layer,
                     {.remat = remat_policy(options.remat),
                      .z_loss_multiplier = options.z_loss_multiplier,
-                     .cross_entropy_chunk = options.cross_entropy_chunk});
+                     .cross_entropy_chunk = options.cross_entropy_chunk,
+                     .dtype = options.dtype});
     const double denominator = total_weights(batch) + 1e-8;
     const auto inverse = static_cast<float>(1 / denominator);
     const Tensor inverse_denominator = engine.input({{}, DType::float32}, std::as_bytes(std::span(&inverse, 1)));

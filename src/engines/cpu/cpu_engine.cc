@@ -59,6 +59,11 @@ void CpuEngine::write(const Tensor& tensor, std::span<const std::byte> source) {
   if (!source.empty()) std::memcpy(data<std::byte>(tensor), source.data(), source.size());
 }
 
+std::span<const std::byte> CpuEngine::host_bytes(const Tensor& tensor) {
+  tensor.storage()->wait();
+  return {data<std::byte>(tensor), static_cast<std::size_t>(tensor.spec().bytes())};
+}
+
 void CpuEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   for (const Tensor& input : inputs) input.storage()->wait();
   // The team's size belongs to the calling thread, and engines may share one; setting it is a store.

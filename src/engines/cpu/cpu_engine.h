@@ -22,6 +22,7 @@ class CpuEngine final : public Engine {
   Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) override;
   void read(const Tensor& tensor, std::span<std::byte> destination) override;
   void write(const Tensor& tensor, std::span<const std::byte> source) override;
+  std::span<const std::byte> host_bytes(const Tensor& tensor) override;
   bool has_data() const override { return true; }
   const Mesh& mesh() const override { return context_.communicator.mesh(); }
   int device() const override { return context_.communicator.device(); }
