@@ -25,8 +25,8 @@ namespace maxtext {
 /// that is not delayed, except for the core that the writer uses meanwhile.
 class AsyncCheckpointer {
  public:
-  /// `on_finished` is called from the background thread for each save, failed ones too: the place to log. A failed save
-  /// leaves training, the earlier checkpoints and later saves alone.
+  /// `on_finished` is called from the background thread for each save, failed ones too: the place to log; it
+  /// must not throw. A failed save leaves training, the earlier checkpoints and later saves alone.
   explicit AsyncCheckpointer(SaveOptions options, std::function<void(const SaveResult&)> on_finished = {});
 
   /// Waits for the save under way.

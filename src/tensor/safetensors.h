@@ -39,6 +39,9 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return path_; }
   const SafetensorsMetadata& metadata() const { return metadata_; }
 
+  /// The whole file, header too.
+  std::span<const std::byte> file_bytes() const { return mapping_.bytes(); }
+
   /// In the order of their bytes.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 
@@ -80,7 +83,7 @@ class SafetensorsSet {
   std::map<std::string, std::shared_ptr<const SafetensorsFile>, std::less<>> files_;
 };
 
-/// The elements of a tensor of any dtype as floats. `source` is only for the message when the tensor is missing.
+/// The elements of a tensor of any dtype as floats; throws Error when there is no such tensor.
 std::vector<float> read_as_float(const SafetensorsFile& file, std::string_view name);
 std::vector<float> read_as_float(const SafetensorsSet& set, std::string_view name);
 

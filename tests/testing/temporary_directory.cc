@@ -8,8 +8,15 @@
 
 namespace maxtext::testing {
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "maxtext_test_XXXXXX").string();
+TemporaryDirectory::TemporaryDirectory() : TemporaryDirectory(std::filesystem::temp_directory_path()) {}
+
+TemporaryDirectory TemporaryDirectory::in_memory() {
+  const std::filesystem::path memory = "/dev/shm";
+  return TemporaryDirectory(std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path());
+}
+
+TemporaryDirectory::TemporaryDirectory(const std::filesystem::path& parent) {
+  std::string pattern = (parent / "maxtext_test_XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) fail("cannot create a temporary directory {}", pattern);
   path_ = pattern;
 }

@@ -8,7 +8,12 @@ namespace maxtext::testing {
 
 class TemporaryDirectory {
  public:
+  /// Below the system's directory for temporary files ($TMPDIR).
   TemporaryDirectory();
+
+  /// In memory (/dev/shm) where there is such a thing: for tests of many small files that sync each.
+  static TemporaryDirectory in_memory();
+
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
@@ -16,6 +21,8 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  explicit TemporaryDirectory(const std::filesystem::path& parent);
+
   std::filesystem::path path_;
 };
 

@@ -1,0 +1,100 @@
+#include "checkpoint/layout.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/checksum.h"
+
+namespace maxtext {
+namespace {
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::string_view kTrashSuffix = ".trash";
+
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && !text.empty();
+  return whole && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::string> read_small_file(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+}
+
+}  // namespace
+
+std::filesystem::path checkpoints_directory(const std::filesystem::path& run_directory) {
+  return run_directory / "checkpoints";
+}
+
+std::filesystem::path step_directory(const std::filesystem::path& run_directory, std::int64_t step) {
+  return checkpoints_directory(run_directory) / std::to_string(step);
+}
+
+std::filesystem::path temporary_directory(const std::filesystem::path& run_directory, std::int64_t step) {
+  return checkpoints_directory(run_directory) / fmt::format("{}{}", step, kTemporarySuffix);
+}
+
+std::filesystem::path trash_directory(const std::filesystem::path& run_directory, std::int64_t step) {
+  return checkpoints_directory(run_directory) / fmt::format("{}{}", step, kTrashSuffix);
+}
+
+std::optional<std::int64_t> parse_step(std::string_view folder, std::string_view suffix) {
+  if (!folder.ends_with(suffix)) return std::nullopt;
+  folder.remove_suffix(suffix.size());
+  const std::optional<std::int64_t> step = parse_number(folder);
+  return step && std::to_string(*step) == folder ? step : std::nullopt;
+}
+
+std::string range_file_name(std::string_view kind, int device, int device_count) {
+  return fmt::format("{}-{:05}-of-{:05}.safetensors", kind, device, device_count);
+}
+
+std::string range_entry_name(std::string_view name, std::int64_t first, std::int64_t count, std::int64_t elements) {
+  if (first == 0 && count == elements) return std::string(name);
+  return fmt::format("{}@{}+{}", name, first, count);
+}
+
+std::optional<RangeEntry> parse_range_entry(std::string_view entry) {
+  const std::size_t at = entry.find('@');
+  if (at == std::string_view::npos) return RangeEntry{std::string(entry), 0, std::nullopt};
+  const std::size_t plus = entry.find('+', at);
+  if (plus == std::string_view::npos) return std::nullopt;
+  const auto first = parse_number(entry.substr(at + 1, plus - at - 1));
+  const auto count = parse_number(entry.substr(plus + 1));
+  if (!first || !count) return std::nullopt;
+  return RangeEntry{std::string(entry.substr(0, at)), *first, *count};
+}
+
+bool is_complete_checkpoint(const std::filesystem::path& step_directory) {
+  const auto marker = read_small_file(step_directory / kMarker);
+  if (!marker) return false;
+  const auto manifest = read_small_file(step_directory / kItems / kManifest);
+  return manifest && checksum_text(std::as_bytes(std::span(*manifest))) == *marker;
+}
+
+std::vector<std::int64_t> complete_steps(const std::filesystem::path& run_directory) {
+  std::vector<std::int64_t> steps;
+  std::error_code no_directory;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints_directory(run_directory), no_directory)) {
+    const auto step = parse_step(entry.path().filename().string());
+    if (step && is_complete_checkpoint(entry.path())) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::filesystem::path latest_checkpoint(const std::filesystem::path& run_directory) {
+  const std::vector<std::int64_t> steps = complete_steps(run_directory);
+  return steps.empty() ? std::filesystem::path() : step_directory(run_directory, steps.back());
+}
+
+}  // namespace maxtext

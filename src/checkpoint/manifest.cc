@@ -1,0 +1,143 @@
+#include "checkpoint/manifest.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace maxtext {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kFormat = "maxtext.cpp checkpoint";
+constexpr int kFormatVersion = 1;
+
+json to_json(const TensorSpec& spec) { return {{"dtype", dtype_name(spec.dtype)}, {"shape", spec.shape}}; }
+
+TensorSpec spec_from(const json& value) {
+  return {value.at("shape").get<Shape>(), parse_dtype(value.at("dtype").get<std::string>())};
+}
+
+json to_json(const FileRecord& file) {
+  return {{"name", file.name}, {"kind", file.kind}, {"bytes", file.bytes}, {"xxh64", file.checksum}};
+}
+
+FileRecord file_from(const json& value) {
+  FileRecord file{value.at("name"), value.at("kind"), value.at("bytes"), value.at("xxh64"), {}};
+  if (std::filesystem::path(file.name).filename() != file.name) fail("'{}' is not a file name", file.name);
+  return file;
+}
+
+json to_json(const StoredRange& range) {
+  json value = to_json(range.spec);
+  value.update({{"name", range.name}, {"first", range.first}, {"count", range.count}});
+  return value;
+}
+
+/// Runs `parse` on the JSON in `path`; whatever goes wrong is an Error that names the file.
+template <typename Parse>
+auto parse_file(const std::filesystem::path& path, Parse parse) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) fail("{}: cannot be opened", path.string());
+  try {
+    return parse(json::parse(stream));
+  } catch (const std::exception& error) {
+    fail("{}: corrupt: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace
+
+void check_coverage(std::string_view kind, std::string_view name, std::int64_t elements,
+                    std::vector<std::pair<std::int64_t, std::int64_t>> first_and_count) {
+  std::sort(first_and_count.begin(), first_and_count.end());
+  std::int64_t next = 0;
+  for (const auto& [first, count] : first_and_count) {
+    if (first < next) fail("{} '{}': the element {} is stored twice", kind, name, first);
+    if (first > next) fail("{} '{}': nobody stores the elements {} to {}", kind, name, next, first - 1);
+    next = first + count;
+  }
+  if (next != elements) fail("{} '{}': its ranges end at element {}, expected {}", kind, name, next, elements);
+}
+
+Manifest make_manifest(const CheckpointInfo& info, std::vector<FileRecord> files) {
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  Manifest manifest{info, {}, std::move(files)};
+  std::map<std::pair<std::string, std::string>, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges;
+  std::string_view previous_name;
+  for (const FileRecord& file : manifest.files) {
+    if (file.name == previous_name) fail("two devices wrote the same file {}", file.name);
+    previous_name = file.name;
+    for (const StoredRange& range : file.ranges) {
+      const auto [known, added] = manifest.tensors[file.kind].emplace(range.name, range.spec);
+      if (known->second != range.spec) {
+        fail("{} '{}': one owner says {}, another {}", file.kind, range.name, to_string(known->second),
+             to_string(range.spec));
+      }
+      ranges[{file.kind, range.name}].emplace_back(range.first, range.count);
+    }
+  }
+  for (const auto& [tensor, first_and_count] : ranges) {
+    const auto& [kind, name] = tensor;
+    check_coverage(kind, name, manifest.tensors[kind][name].elements(), first_and_count);
+  }
+  return manifest;
+}
+
+std::string to_text(const Manifest& manifest) {
+  json tensors = json::object();
+  for (const auto& [kind, specs] : manifest.tensors) {
+    for (const auto& [name, spec] : specs) tensors[kind][name] = to_json(spec);
+  }
+  json files = json::array();
+  for (const FileRecord& file : manifest.files) files.push_back(to_json(file));
+  const CheckpointInfo& info = manifest.info;
+  return json{{"format", kFormat},         {"format_version", kFormatVersion}, {"step", info.step},
+              {"cursor", info.cursor},     {"trainer", info.trainer},          {"config", info.config},
+              {"hf_config", info.hf_config}, {"tensors", tensors},             {"files", files}}
+      .dump(1);
+}
+
+Manifest read_manifest(const std::filesystem::path& path) {
+  return parse_file(path, [](const json& value) {
+    if (value.at("format") != kFormat) fail("its format is {}, not '{}'", value.at("format").dump(), kFormat);
+    if (value.at("format_version") != kFormatVersion) {
+      fail("its format version is {}, this program reads {}", value.at("format_version").dump(), kFormatVersion);
+    }
+    Manifest manifest;
+    manifest.info = {value.at("step"), value.at("cursor"), value.at("trainer"), value.at("config"),
+                     value.at("hf_config")};
+    for (const auto& [kind, specs] : value.at("tensors").items()) {
+      for (const auto& [name, spec] : specs.items()) manifest.tensors[kind].emplace(name, spec_from(spec));
+    }
+    for (const json& file : value.at("files")) manifest.files.push_back(file_from(file));
+    return manifest;
+  });
+}
+
+std::string records_to_text(std::span<const FileRecord> files) {
+  json records = json::array();
+  for (const FileRecord& file : files) {
+    json record = to_json(file);
+    record["ranges"] = json::array();
+    for (const StoredRange& range : file.ranges) record["ranges"].push_back(to_json(range));
+    records.push_back(record);
+  }
+  return records.dump();
+}
+
+std::vector<FileRecord> read_records(const std::filesystem::path& path) {
+  return parse_file(path, [](const json& value) {
+    std::vector<FileRecord> files;
+    for (const json& record : value) {
+      files.push_back(file_from(record));
+      for (const json& range : record.at("ranges")) {
+        files.back().ranges.push_back({range.at("name"), spec_from(range), range.at("first"), range.at("count")});
+      }
+    }
+    return files;
+  });
+}
+
+}  // namespace maxtext

@@ -1,0 +1,167 @@
+#include "checkpoint/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/error.h"
+#include "checkpoint/checksum.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/manifest.h"
+#include "tensor/half.h"
+
+namespace maxtext {
+
+struct CheckpointReader::StoredFile {
+  StoredFile(const std::filesystem::path& path, std::string expected)
+      : file(path), expected_checksum(std::move(expected)) {}
+
+  /// Once per file, by whoever comes first; the others wait.
+  void verify() const {
+    const std::lock_guard lock(mutex);
+    if (verified) return;
+    const std::string found = checksum_text(file.file_bytes());
+    if (found != expected_checksum) {
+      fail("{}: corrupt: its checksum is {}, the manifest says {}", file.path().string(), found, expected_checksum);
+    }
+    verified = true;
+  }
+
+  SafetensorsFile file;
+  std::string expected_checksum;
+  mutable std::mutex mutex;
+  mutable bool verified = false;
+};
+
+CheckpointReader::CheckpointReader(const std::filesystem::path& step_directory) : directory_(step_directory) {
+  if (!is_complete_checkpoint(step_directory)) {
+    fail("{}: not a complete checkpoint: {} is missing or does not fit the manifest", step_directory.string(), kMarker);
+  }
+  open_files();
+  check_coverage();
+}
+
+CheckpointReader::~CheckpointReader() = default;
+CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
+
+void CheckpointReader::open_files() {
+  const std::filesystem::path items = directory_ / kItems;
+  Manifest manifest = read_manifest(items / kManifest);
+  info_ = std::move(manifest.info);
+  for (auto& [kind, specs] : manifest.tensors) {
+    for (auto& [name, spec] : specs) tensors_[kind][name].spec = spec;
+  }
+  for (const FileRecord& record : manifest.files) {
+    const std::filesystem::path path = items / record.name;
+    std::error_code missing;
+    const auto bytes = std::filesystem::file_size(path, missing);
+    if (missing) fail("{}: missing: {}", path.string(), missing.message());
+    if (bytes != static_cast<std::uintmax_t>(record.bytes)) {
+      fail("{}: has {} bytes, the manifest says {}", path.string(), bytes, record.bytes);
+    }
+    const StoredFile& stored = *files_.emplace_back(std::make_unique<StoredFile>(path, record.checksum));
+    for (const SafetensorsEntry& entry : stored.file.entries()) {
+      const std::optional<RangeEntry> range = parse_range_entry(entry.name);
+      const auto kind = tensors_.find(record.kind);
+      if (!range || kind == tensors_.end() || !kind->second.contains(range->name)) {
+        fail("{}: tensor '{}': the manifest does not know it", path.string(), entry.name);
+      }
+      StoredTensor& tensor = kind->second.find(range->name)->second;
+      if (entry.spec.dtype != tensor.spec.dtype || range->count.value_or(entry.spec.elements()) != entry.spec.elements()) {
+        fail("{}: tensor '{}': found {}, expected a part of {}", path.string(), entry.name, to_string(entry.spec),
+             to_string(tensor.spec));
+      }
+      tensor.pieces.push_back({range->first, entry.spec.elements(), entry.bytes, &stored});
+    }
+  }
+}
+
+void CheckpointReader::check_coverage() const {
+  for (const auto& [kind, tensors] : tensors_) {
+    for (const auto& [name, tensor] : tensors) {
+      std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+      for (const Piece& piece : tensor.pieces) ranges.emplace_back(piece.first, piece.count);
+      try {
+        maxtext::check_coverage(kind, name, tensor.spec.elements(), ranges);
+      } catch (const Error& error) {
+        fail("{}: {}", directory_.string(), error.what());
+      }
+    }
+  }
+}
+
+std::vector<std::string> CheckpointReader::kinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, tensors] : tensors_) kinds.push_back(kind);
+  return kinds;
+}
+
+std::vector<std::string> CheckpointReader::names(std::string_view kind) const {
+  std::vector<std::string> names;
+  const auto found = tensors_.find(kind);
+  if (found == tensors_.end()) return names;
+  for (const auto& [name, tensor] : found->second) names.push_back(name);
+  return names;
+}
+
+bool CheckpointReader::contains(std::string_view kind, std::string_view name) const {
+  const auto found = tensors_.find(kind);
+  return found != tensors_.end() && found->second.contains(name);
+}
+
+const CheckpointReader::StoredTensor& CheckpointReader::tensor(std::string_view kind, std::string_view name) const {
+  if (!contains(kind, name)) fail("{}: there is no {} '{}'", directory_.string(), kind, name);
+  return tensors_.find(kind)->second.find(name)->second;
+}
+
+const TensorSpec& CheckpointReader::spec(std::string_view kind, std::string_view name) const {
+  return tensor(kind, name).spec;
+}
+
+/// copy(offset of the overlap in the caller's range, elements, stored bytes) for each piece that overlaps.
+template <typename Copy>
+void CheckpointReader::for_each_overlap(std::string_view kind, std::string_view name, std::int64_t first,
+                                        std::int64_t count, Copy copy) const {
+  const StoredTensor& stored = tensor(kind, name);
+  const std::int64_t elements = stored.spec.elements();
+  if (first < 0 || count < 0 || count > elements || first > elements - count) {
+    fail("{}: {} '{}': the range of {} elements from {} is not within {}", directory_.string(), kind, name, count,
+         first, to_string(stored.spec));
+  }
+  const auto size = static_cast<std::size_t>(dtype_size(stored.spec.dtype));
+  for (const Piece& piece : stored.pieces) {
+    const std::int64_t begin = std::max(first, piece.first);
+    const std::int64_t end = std::min(first + count, piece.first + piece.count);
+    if (begin >= end) continue;
+    piece.file->verify();
+    const auto overlap = static_cast<std::size_t>(end - begin);
+    copy(static_cast<std::size_t>(begin - first), overlap,
+         piece.bytes.subspan(static_cast<std::size_t>(begin - piece.first) * size, overlap * size));
+  }
+}
+
+void CheckpointReader::read_range(std::string_view kind, std::string_view name, std::int64_t first, std::int64_t count,
+                                  std::span<std::byte> out) const {
+  const auto size = static_cast<std::size_t>(dtype_size(spec(kind, name).dtype));
+  if (count < 0 || out.size() != static_cast<std::size_t>(count) * size) {
+    fail("{} '{}': {} elements do not take the {} bytes given", kind, name, count, out.size());
+  }
+  for_each_overlap(kind, name, first, count, [&](std::size_t offset, std::size_t, std::span<const std::byte> bytes) {
+    std::memcpy(out.data() + offset * size, bytes.data(), bytes.size());
+  });
+}
+
+void CheckpointReader::read_range_as_float(std::string_view kind, std::string_view name, std::int64_t first,
+                                           std::span<float> out) const {
+  const DType dtype = spec(kind, name).dtype;
+  for_each_overlap(kind, name, first, static_cast<std::int64_t>(out.size()),
+                   [&](std::size_t offset, std::size_t count, std::span<const std::byte> bytes) {
+                     convert_to_float(bytes, dtype, out.subspan(offset, count));
+                   });
+}
+
+void CheckpointReader::verify() const {
+  for (const auto& file : files_) file->verify();
+}
+
+}  // namespace maxtext
