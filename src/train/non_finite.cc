@@ -20,7 +20,7 @@ std::optional<NonFiniteTensor> first_non_finite(std::span<const double> sums_of_
 
 std::string describe_non_finite(std::int64_t step, double loss, const std::optional<NonFiniteTensor>& tensor) {
   std::string message = fmt::format("loss is {} at step {}", loss, step);
-  if (tensor) message += fmt::format("; first tensor that is not finite: gradient of {}", tensor->name);
+  if (tensor) message += fmt::format("; first tensor that is not finite: {}", tensor->name);
   return message;
 }
 

@@ -22,8 +22,8 @@ struct NonFiniteTensor {
 std::optional<NonFiniteTensor> first_non_finite(std::span<const double> sums_of_squares,
                                                 std::span<const std::string> names);
 
-/// "loss is nan at step 7; first tensor that is not finite: gradient of model.layers.0.mlp.up_proj.weight", or without
-/// the second half when every gradient is finite.
+/// "loss is nan at step 7; first tensor that is not finite: gradient of model.norm.weight", with the
+/// tensor's name as it is; without the second half when there is none.
 std::string describe_non_finite(std::int64_t step, double loss, const std::optional<NonFiniteTensor>& tensor);
 
 }  // namespace maxtext

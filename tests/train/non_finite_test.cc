@@ -34,9 +34,9 @@ TEST(NonFinite, ListsOfDifferentLengthAreAProgramError) {
 }
 
 TEST(NonFinite, MessageHasStepLossAndTensor) {
-  const NonFiniteTensor tensor{2, "c.weight", kNan};
+  const NonFiniteTensor tensor{2, "gradient of c.weight", kNan};
   EXPECT_THAT(describe_non_finite(7, kNan, tensor),
-              AllOf(HasSubstr("nan at step 7"), HasSubstr("gradient of c.weight")));
+              AllOf(HasSubstr("nan at step 7"), HasSubstr(": gradient of c.weight")));
   EXPECT_EQ(describe_non_finite(7, kInfinity, std::nullopt), "loss is inf at step 7");
 }
 
