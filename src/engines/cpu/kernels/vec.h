@@ -47,9 +47,14 @@ template <typename T>
 [[gnu::always_inline]] inline void store(T* to, Vec<T> value) {
   *reinterpret_cast<typename VecTypes<T>::Unaligned*>(to) = value;
 }
+template <typename T, int... lane>
+[[gnu::always_inline]] inline Vec<T> repeat(T value, std::integer_sequence<int, lane...>) {
+  return Vec<T>{(static_cast<void>(lane), value)...};
+}
+/// value in every lane. (Vec<T>{} + value would be an addition, which −0 forbids the compiler to drop: 15 % slower.)
 template <typename T>
 [[gnu::always_inline]] inline Vec<T> broadcast(T value) {
-  return Vec<T>{} + value;
+  return repeat(value, std::make_integer_sequence<int, lanes<T>>{});
 }
 
 /// a·b + c, fused where the instruction set can.
