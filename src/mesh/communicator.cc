@@ -1,6 +1,6 @@
 #include "mesh/communicator.h"
 
-#include <algorithm>
+#include <cstring>
 #include <new>
 
 namespace maxtext {
@@ -68,6 +68,12 @@ std::string describe(const CollectiveRequest& request) {
   return request.label.empty() ? text : fmt::format("{} ({})", text, request.label);
 }
 
+std::string failure_text(int device, std::string_view reason) {
+  const std::string prefix = fmt::format("device {}: ", device);
+  if (reason.starts_with(prefix)) reason.remove_prefix(prefix.size());
+  return fmt::format("device {} failed: {}", device, reason);
+}
+
 void check_request(const CollectiveRequest& request, int group_size, int rank) {
   const bool reduces = request.kind == CollectiveKind::reduce_scatter || request.kind == CollectiveKind::all_reduce;
   if (reduces && request.element == ElementType::bytes) {
@@ -83,6 +89,15 @@ void check_request(const CollectiveRequest& request, int group_size, int rank) {
     }
     if (!overlap_allowed(request, buffer, group_size, rank)) {
       fail("{}: send and receive memory of buffer {} overlap", describe(request), i);
+    }
+  }
+}
+
+void copy_to_self(const CollectiveRequest& request) {
+  for (const CollectiveBuffer& buffer : request.buffers) {
+    const std::int64_t bytes = buffer.count * element_size(request.element);
+    if (bytes > 0 && buffer.send != buffer.receive) {
+      std::memcpy(buffer.receive, buffer.send, static_cast<std::size_t>(bytes));
     }
   }
 }

@@ -89,9 +89,21 @@ std::int64_t logical_bytes(const CollectiveRequest& request, int group_size);
 /// `all_gather over context (keys of layer 3)`, for messages.
 std::string describe(const CollectiveRequest& request);
 
+/// "device 3 failed: disk full". A reason that says "device 3: disk full" already does not get the number twice.
+std::string failure_text(int device, std::string_view reason);
+
 /// Throws Error when `request` cannot be right in a group of `group_size` as seen by its member `rank`: a negative
 /// count, missing memory, overlapping memory, a sum of bytes.
 void check_request(const CollectiveRequest& request, int group_size, int rank);
+
+/// The collective of a group of one: copies send to receive where they differ.
+void copy_to_self(const CollectiveRequest& request);
+
+/// A handle of something that is already complete.
+class CompletedCollective final : public PendingCollective {
+ public:
+  void wait() override {}
+};
 
 /// Memory of a whole group: `base` holds P·bytes_per_rank bytes, in the order of group ranks, and `mine` is this
 /// rank's part of it.

@@ -1,7 +1,6 @@
 #include "mesh/thread_transport.h"
 
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -69,7 +68,7 @@ Group& ThreadTransportState::group(int device, AxisSet axes) {
 }
 
 void ThreadTransportState::set_failure(int device, const std::string& reason) {
-  if (!failure) failure = fmt::format("device {} failed: {}", device, reason);
+  if (!failure) failure = failure_text(device, reason);
   for (auto& entry : groups) entry.second.changed.notify_all();
 }
 
@@ -187,11 +186,6 @@ void ThreadPending::throw_failure(std::unique_lock<std::mutex>& lock) {
   state_->throw_if_failed();
 }
 
-class CompletedCollective final : public PendingCollective {
- public:
-  void wait() override {}
-};
-
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadTransportState> state, int device)
@@ -215,15 +209,6 @@ class ThreadCommunicator final : public Communicator {
   int device_;
   CollectiveCounters counters_;
 };
-
-void copy_to_self(const CollectiveRequest& request) {
-  for (const CollectiveBuffer& buffer : request.buffers) {
-    const std::int64_t bytes = buffer.count * element_size(request.element);
-    if (bytes > 0 && buffer.send != buffer.receive) {
-      std::memcpy(buffer.receive, buffer.send, static_cast<std::size_t>(bytes));
-    }
-  }
-}
 
 std::unique_ptr<PendingCollective> ThreadCommunicator::start(CollectiveRequest request) {
   const int size = mesh().size(request.axes);

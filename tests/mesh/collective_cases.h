@@ -2,7 +2,8 @@
 // expected results are computed without a transport.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -22,8 +23,8 @@ inline double value_of(int device, std::size_t buffer, std::int64_t index) {
   hash = (hash ^ (hash >> 29U)) * 0xBF58476D1CE4E5B9U;
   hash ^= hash >> 32U;
   const double unit = static_cast<double>(hash & 0xFFFFFFFFU) / 4294967296.0;
-  const double exponent = static_cast<double>((hash >> 32U) % 13) - 6;
-  return (unit - 0.5) * std::pow(10.0, exponent);
+  constexpr std::array<double, 7> kScales{1e-6, 1e-4, 1e-2, 1, 1e2, 1e4, 1e6};
+  return (unit - 0.5) * kScales[(hash >> 32U) % kScales.size()];
 }
 
 template <typename T>
