@@ -60,6 +60,11 @@ void run(CpuContext& /*context*/, const EmbeddingBackward& op, Inputs inputs, Ou
     const T* dy = data<T>(inputs[0]);
     T* gradient = data<T>(outputs[0]);
     const auto runs = static_cast<std::int64_t>(sorted.run_begins.size()) - 1;
+    if (!op.accumulate) {
+      const std::int64_t rows = inputs[2].dim(0);
+#pragma omp parallel for schedule(static)
+      for (std::int64_t row = 0; row < rows; ++row) std::fill_n(gradient + row * width, width, T(0));
+    }
     // One thread owns a row of the table, so rows are summed in the order of tokens.
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::int64_t r = 0; r < runs; ++r) {
