@@ -44,7 +44,7 @@ void convert(const std::byte* data, std::int64_t first, std::span<std::int32_t> 
 
 /// The text after `'key':` in the header's dictionary, without leading spaces.
 std::string_view field(std::string_view header, std::string_view key, const std::string& file) {
-  const std::size_t place = header.find("'" + std::string(key) + "':");
+  const std::size_t place = header.find(fmt::format("'{}':", key));
   if (place == std::string_view::npos) fail("{}: .npy header has no '{}'", file, key);
   header.remove_prefix(place + key.size() + 3);
   return header.substr(std::min(header.find_first_not_of(' '), header.size()));
@@ -54,7 +54,7 @@ IntegerType npy_type(std::string_view header, const std::string& file) {
   std::string_view text = field(header, "descr", file);
   text = text.substr(0, text.find(','));
   for (const TypeInfo& item : kTypes) {
-    if (text == "'" + std::string(item.npy) + "'") return item.type;
+    if (text == fmt::format("'{}'", item.npy)) return item.type;
   }
   fail("{}: expected an array of uint16, uint32, int32, uint64 or int64, found dtype {}", file, text);
 }
