@@ -129,7 +129,6 @@ class Save {
     const std::string manifest = to_text(make_manifest(info_, records_));
     write_whole_file(files_, temporary_ / kItems / kManifest, std::as_bytes(std::span(manifest)));
     files_.sync_directory(temporary_ / kItems);
-    files_.sync_directory(temporary_);
     files_.rename(temporary_, final_);
     files_.sync_directory(final_.parent_path());
     const std::string marker = checksum_text(std::as_bytes(std::span(manifest)));

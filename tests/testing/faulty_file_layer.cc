@@ -39,6 +39,11 @@ void FaultyFileLayer::enter(bool takes_space, const fs::path& path, HalfDone hal
   fail("{}: {}", path.string(), takes_space ? "No space left on device" : "Input/output error");
 }
 
+void FaultyFileLayer::lose_power() {
+  crashed_ = true;
+  lose_unsynced();
+}
+
 void FaultyFileLayer::lose_unsynced() {
   std::reverse(unsynced_.begin(), unsynced_.end());
   for (const Unsynced& entry : unsynced_) {
@@ -96,8 +101,21 @@ void FaultyFileLayer::rename(const fs::path& from, const fs::path& to) {
 void FaultyFileLayer::sync_directory(const fs::path& path) {
   enter(false, path, [] {});
   files_.sync_directory(path);
+  make_durable(path);
+}
+
+void FaultyFileLayer::make_durable(const fs::path& directory) {
+  for (std::size_t i = 0; i < unsynced_.size(); ++i) {
+    const Unsynced renamed = unsynced_[i];
+    if (renamed.what != Unsynced::What::renaming || renamed.path.parent_path() != directory) continue;
+    // What happened earlier, below the old name, will have to be undone below the new one.
+    for (std::size_t earlier = 0; earlier < i; ++earlier) {
+      const fs::path below = unsynced_[earlier].path.lexically_relative(renamed.from);
+      if (!below.empty() && *below.begin() != "..") unsynced_[earlier].path = renamed.path / below;
+    }
+  }
   std::erase_if(unsynced_, [&](const Unsynced& entry) {
-    return entry.what != Unsynced::What::contents && entry.path.parent_path() == path;
+    return entry.what != Unsynced::What::contents && entry.path.parent_path() == directory;
   });
 }
 

@@ -32,6 +32,9 @@ class FaultyFileLayer final : public FileLayer {
   void sync_directory(const std::filesystem::path& path) override;
   void remove_tree(const std::filesystem::path& path) override;
 
+  /// A crash between calls: drops what was not synced. Nothing works any more.
+  void lose_power();
+
   bool reached() const { return calls_ >= at_call_; }
   bool crashed() const { return crashed_; }
 
@@ -47,6 +50,7 @@ class FaultyFileLayer final : public FileLayer {
   template <typename HalfDone>
   void enter(bool takes_space, const std::filesystem::path& path, HalfDone half_done);
   void lose_unsynced();
+  void make_durable(const std::filesystem::path& directory);
   void note(Unsynced entry) { unsynced_.push_back(std::move(entry)); }
 
   PosixFileLayer files_;
