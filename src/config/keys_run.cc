@@ -37,7 +37,6 @@ std::vector<KeyGroup> run_keys() {
       {"Metrics",
        {
            text_key("metrics_file", "", "JSON lines, one per step, continued after a resume; empty writes none"),
-           integer_key("log_period", 100, "Steps between flushes of metrics to disk").at_least(1),
        }},
       {"Evaluation",
        {

@@ -89,15 +89,12 @@ void check_held_out(const Config& config) {
     fail_config("{}: there is no held-out data; set eval_files or eval_split_fraction",
                 config.describe("eval_interval"));
   }
-  if (!reads_files(config) && config.integer("eval_steps") == -1) {
-    fail_config("{}: synthetic data has no end; set eval_steps", config.describe("eval_steps"));
-  }
 }
 
 /// True when the path exists, or is a glob that something matches.
 bool matches_something(const std::string& pattern) {
   glob_t found{};
-  const int result = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_TILDE, nullptr, &found);
   const bool any = result == 0 && found.gl_pathc > 0;
   ::globfree(&found);
   std::error_code ignored;
