@@ -21,7 +21,8 @@ void check_common(std::string_view name, Group group, InputSpecs in) {
                 "gathered_slots must be int32 [B, P·T_kv]");
   const TensorSpec interval{{q[0], q[1]}, DType::int32};
   require_shape(in[4] == interval && in[5] == interval, name, in, "key_begin and key_end must be int32 [B, T]");
-  require_shape(group.kv_heads > 0 && q[2] % group.kv_heads == 0, name, in, "query_heads must be a multiple of kv_heads");
+  require_shape(group.kv_heads > 0 && q[2] % group.kv_heads == 0, name, in,
+                "query_heads must be a multiple of kv_heads");
   require_shape(group.kv_head_begin >= 0 && group.kv_head_begin + k[3] <= group.kv_heads, name, in,
                 "kv_head_begin + heads must lie within kv_heads");
 }
@@ -45,9 +46,11 @@ std::vector<OutputSpec> AttentionForward::infer(InputSpecs inputs) const {
   const bool in_place = inputs.size() == 8;
   if (in_place) {
     require_shape(inputs[6] == inputs[0], name, inputs, "o must have the spec of q");
-    require_shape(inputs[7] == logsumexp, name, inputs, "logsumexp must be [B, query_heads, T] in the accumulation dtype");
+    require_shape(inputs[7] == logsumexp, name, inputs,
+                  "logsumexp must be [B, query_heads, T] in the accumulation dtype");
   }
-  return {{.spec = inputs[0], .aliases_input = in_place ? 6 : -1}, {.spec = logsumexp, .aliases_input = in_place ? 7 : -1}};
+  return {{.spec = inputs[0], .aliases_input = in_place ? 6 : -1},
+          {.spec = logsumexp, .aliases_input = in_place ? 7 : -1}};
 }
 
 double AttentionForward::flops(InputSpecs inputs) const { return forward_flops(area, kv_heads, inputs); }

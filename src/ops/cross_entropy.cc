@@ -26,7 +26,8 @@ std::vector<OutputSpec> LinearCrossEntropy::infer(InputSpecs inputs) const {
 }
 
 double LinearCrossEntropy::flops(InputSpecs inputs) const {
-  const double forward = 2.0 * static_cast<double>(row_count(inputs[0].shape)) * static_cast<double>(inputs[1].elements());
+  const double forward =
+      2.0 * static_cast<double>(row_count(inputs[0].shape)) * static_cast<double>(inputs[1].elements());
   return with_gradient ? 3 * forward : forward;
 }
 

@@ -59,7 +59,9 @@ class Engine {
 
   /// The results of an all_gather (of a group larger than one) without memory of their own, where all inputs are parts
   /// of adjacent shards; empty where they must be allocated and copied.
-  virtual std::vector<Tensor> gather_views(const AllGather& /*gather*/, std::span<const Tensor> /*inputs*/) { return {}; }
+  virtual std::vector<Tensor> gather_views(const AllGather& /*gather*/, std::span<const Tensor> /*inputs*/) {
+    return {};
+  }
 
  private:
   MemoryMeter memory_;

@@ -65,7 +65,8 @@ std::vector<OutputSpec> Transpose::infer(InputSpecs inputs) const {
 std::vector<OutputSpec> Take::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {2});
   require_shape(!inputs[0].shape.empty(), name, inputs, "x must have rows");
-  require_shape(inputs[1].shape.size() == 1 && inputs[1].dtype == DType::int32, name, inputs, "index must be int32 [M]");
+  require_shape(inputs[1].shape.size() == 1 && inputs[1].dtype == DType::int32, name, inputs,
+                "index must be int32 [M]");
   TensorSpec spec = inputs[0];
   spec.shape[0] = inputs[1].shape[0];
   return {{.spec = spec}};

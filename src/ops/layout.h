@@ -24,8 +24,8 @@ struct View {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
-/// (x) -> x[..., start : start+length, ...] along `axis`. Where all dimensions before `axis` are 1 the result is a view,
-/// so that a padded parameter costs no copy.
+/// (x) -> x[..., start : start+length, ...] along `axis`. Where all dimensions before `axis` are 1 the result is a
+/// view, so that a padded parameter costs no copy.
 struct Slice {
   static constexpr std::string_view name = "slice";
   int axis = 0;

@@ -11,8 +11,8 @@ double product_flops(const TensorSpec& rows, const TensorSpec& weight) {
 void check_product(std::string_view name, const TensorSpec& rows, const TensorSpec& weight, std::size_t axis,
                    std::string_view expected, InputSpecs inputs) {
   require_floating(rows.dtype, name, inputs);
-  require_shape(weight.shape.size() == 2 && !rows.shape.empty() && rows.shape.back() == weight.shape[axis], name, inputs,
-                expected);
+  require_shape(weight.shape.size() == 2 && !rows.shape.empty() && rows.shape.back() == weight.shape[axis], name,
+                inputs, expected);
 }
 
 TensorSpec with_last(TensorSpec spec, std::int64_t last) {

@@ -42,7 +42,9 @@ class MemoryMeter {
 /// Sets a meter's kind for a scope.
 class MemoryKindScope {
  public:
-  MemoryKindScope(MemoryMeter& meter, MemoryKind kind) : meter_(meter), previous_(meter.kind()) { meter.set_kind(kind); }
+  MemoryKindScope(MemoryMeter& meter, MemoryKind kind) : meter_(meter), previous_(meter.kind()) {
+    meter.set_kind(kind);
+  }
   ~MemoryKindScope() { meter_.set_kind(previous_); }
   MemoryKindScope(const MemoryKindScope&) = delete;
   MemoryKindScope& operator=(const MemoryKindScope&) = delete;

@@ -4,7 +4,9 @@ namespace maxtext {
 namespace {
 
 template <typename T>
-concept CountsFlops = requires(const T& op, InputSpecs inputs) { op.flops(inputs); };
+concept CountsFlops = requires(const T& op, InputSpecs inputs) {
+  op.flops(inputs);
+};
 
 }  // namespace
 

@@ -19,10 +19,11 @@
 
 namespace maxtext {
 
-using Op = std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward,
-                        RmsNorm, RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale,
-                        Cast, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares, LinearCrossEntropy,
-                        AttentionForward, AttentionBackward, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
+using Op =
+    std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward, RmsNorm,
+                 RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale, Cast, Fill,
+                 Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares, LinearCrossEntropy, AttentionForward,
+                 AttentionBackward, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
 
 std::string_view op_name(const Op& op);
 

@@ -24,8 +24,8 @@ void require_arity(std::string_view op, InputSpecs inputs, std::initializer_list
 }
 
 void require_floating(DType dtype, std::string_view op, InputSpecs inputs) {
-  const bool floating = dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16 ||
-                        dtype == DType::float16;
+  const bool floating =
+      dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16 || dtype == DType::float16;
   require_shape(floating, op, inputs, "expected a floating-point dtype");
 }
 
@@ -48,8 +48,6 @@ std::int64_t row_count(const Shape& shape) {
   return rows;
 }
 
-DType accumulation_dtype(DType activation) {
-  return activation == DType::float64 ? DType::float64 : DType::float32;
-}
+DType accumulation_dtype(DType activation) { return activation == DType::float64 ? DType::float64 : DType::float32; }
 
 }  // namespace maxtext

@@ -5,7 +5,8 @@ namespace {
 
 void check_shards(std::string_view name, InputSpecs shards, InputSpecs inputs) {
   const DType dtype = shards[0].dtype;
-  require_shape(dtype == DType::float32 || dtype == DType::float64, name, inputs, "updates float32 or float64 shards only");
+  require_shape(dtype == DType::float32 || dtype == DType::float64, name, inputs,
+                "updates float32 or float64 shards only");
   for (const TensorSpec& shard : shards) {
     require_shape(shard.shape.size() == 1 && shard == shards[0], name, inputs, "shards must be [n], of one dtype");
   }

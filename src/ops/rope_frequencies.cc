@@ -30,8 +30,8 @@ std::vector<double> llama3_scaled(std::vector<double> inverse_frequencies, const
       frequency /= scaling.factor;
       continue;
     }
-    const double smooth = (scaling.original_length / wavelength - scaling.low_factor) /
-                          (scaling.high_factor - scaling.low_factor);
+    const double smooth =
+        (scaling.original_length / wavelength - scaling.low_factor) / (scaling.high_factor - scaling.low_factor);
     frequency = (1 - smooth) * frequency / scaling.factor + smooth * frequency;
   }
   return inverse_frequencies;

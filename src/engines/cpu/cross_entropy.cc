@@ -30,9 +30,15 @@ template <typename T>
 class FusedCrossEntropy {
  public:
   FusedCrossEntropy(CpuContext& context, const LinearCrossEntropy& op, Inputs inputs, Outputs outputs)
-      : context_(context), op_(op), inputs_(inputs), outputs_(outputs), width_(inputs[1].dim(1)),
-        vocabulary_(inputs[1].dim(0)), chunk_(tokens_per_chunk(op.chunk_tokens, vocabulary_, sizeof(T))),
-        targets_(data<std::int32_t>(inputs[2])), weights_(data<float>(inputs[3])) {}
+      : context_(context),
+        op_(op),
+        inputs_(inputs),
+        outputs_(outputs),
+        width_(inputs[1].dim(1)),
+        vocabulary_(inputs[1].dim(0)),
+        chunk_(tokens_per_chunk(op.chunk_tokens, vocabulary_, sizeof(T))),
+        targets_(data<std::int32_t>(inputs[2])),
+        weights_(data<float>(inputs[3])) {}
 
   void run() {
     collect_counting_tokens();

@@ -44,9 +44,8 @@ void run(CpuContext& /*context*/, const Add& op, Inputs inputs, Outputs outputs)
     const T* a = data<T>(inputs[0]);
     const T* b = data<T>(inputs[1]);
     T* y = data<T>(outputs[0]);
-    for_ranges(inputs[0].elements(), [&](std::int64_t begin, std::int64_t n) {
-      vector_loops<T>().add(n, a + begin, b + begin, y + begin);
-    });
+    for_ranges(inputs[0].elements(),
+               [&](std::int64_t begin, std::int64_t n) { vector_loops<T>().add(n, a + begin, b + begin, y + begin); });
   });
 }
 

@@ -58,7 +58,8 @@ void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels)
     if (status != dnnl_success) failure = status;
   }
   if (failure != dnnl_success) {
-    fail("oneDNN sgemm of {}x{}x{} failed with status {}", p.rows, p.columns, p.depth, static_cast<int>(failure.load()));
+    fail("oneDNN sgemm of {}x{}x{} failed with status {}", p.rows, p.columns, p.depth,
+         static_cast<int>(failure.load()));
   }
 }
 

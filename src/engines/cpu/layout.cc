@@ -53,7 +53,8 @@ void run(CpuContext& /*context*/, const Slice& op, Inputs inputs, Outputs output
   const Split to = split_at(outputs[0].spec(), op.axis);
   const std::int64_t size = inputs[0].dim(op.axis);
   const std::int64_t skipped = size == 0 ? 0 : from.bytes / size * op.start;
-  copy_rows(to.outer, to.bytes, data<std::byte>(inputs[0]) + skipped, from.bytes, data<std::byte>(outputs[0]), to.bytes);
+  copy_rows(to.outer, to.bytes, data<std::byte>(inputs[0]) + skipped, from.bytes, data<std::byte>(outputs[0]),
+            to.bytes);
 }
 
 void run(CpuContext& /*context*/, const Concat& op, Inputs inputs, Outputs outputs) {

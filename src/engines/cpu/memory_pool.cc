@@ -19,7 +19,9 @@ constexpr std::int64_t kAlignment = 64;
 
 std::int64_t physical_bytes() { return std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGESIZE)}; }
 
-std::int64_t rounded(std::int64_t bytes) { return std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment); }
+std::int64_t rounded(std::int64_t bytes) {
+  return std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
 
 }  // namespace
 

@@ -1,0 +1,207 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cpu/device.h"
+#include "testing/compare.h"
+
+namespace maxtext::testing {
+namespace {
+
+using Doubles = std::vector<double>;
+
+struct Case {
+  std::int64_t tokens = 0, width = 0, vocabulary = 0;
+  Doubles hidden, weight, destination;
+  std::vector<std::int32_t> targets;
+  std::vector<float> weights;
+  float inverse_denominator = 0.125F;
+};
+
+Case make_case(std::int64_t tokens, std::int64_t width, std::int64_t vocabulary) {
+  Case c{tokens,
+         width,
+         vocabulary,
+         random_values<double>(tokens * width, 1),
+         random_values<double>(vocabulary * width, 2),
+         random_values<double>(vocabulary * width, 3),
+         {},
+         {}};
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    c.targets.push_back(static_cast<std::int32_t>(t * 7 % vocabulary));
+    c.weights.push_back(t % 3 == 1 ? 0.0F : 0.5F + static_cast<float>(t % 2));
+  }
+  return c;
+}
+
+/// sums, nll, dhidden, destination.
+template <typename T>
+std::vector<Tensor> run_case(Engine& engine, const Case& c, const LinearCrossEntropy& op) {
+  const auto narrow = [](const Doubles& values) { return std::vector<T>(values.begin(), values.end()); };
+  std::vector<Tensor> inputs{put(engine, {c.tokens, c.width}, narrow(c.hidden)),
+                             put(engine, {c.vocabulary, c.width}, narrow(c.weight)), put(engine, {c.tokens}, c.targets),
+                             put(engine, {c.tokens}, c.weights),
+                             put(engine, {}, std::vector<float>{c.inverse_denominator})};
+  if (op.with_gradient) inputs.push_back(put(engine, {c.vocabulary, c.width}, narrow(c.destination)));
+  return engine.apply(op, inputs);
+}
+
+struct Expected {
+  Doubles sums{0, 0}, nll, dhidden, dweight;
+};
+
+Expected reference(const Case& c, double z_multiplier) {
+  Expected e;
+  e.dhidden.assign(c.hidden.size(), 0);
+  e.dweight.assign(c.weight.size(), 0);
+  const auto width = static_cast<std::size_t>(c.width), vocabulary = static_cast<std::size_t>(c.vocabulary);
+  for (std::size_t t = 0; t < c.targets.size(); ++t) {
+    const double w = c.weights[t];
+    if (w == 0) {
+      e.nll.push_back(0);
+      continue;
+    }
+    Doubles logits(vocabulary, 0.0);
+    double sum = 0;
+    for (std::size_t v = 0; v < vocabulary; ++v) {
+      for (std::size_t i = 0; i < width; ++i) logits[v] += c.hidden[t * width + i] * c.weight[v * width + i];
+      sum += std::exp(logits[v]);
+    }
+    const double lse = std::log(sum);
+    const auto target = static_cast<std::size_t>(c.targets[t]);
+    e.nll.push_back(lse - logits[target]);
+    e.sums[0] += w * e.nll.back();
+    e.sums[1] += w * z_multiplier * lse * lse;
+    for (std::size_t v = 0; v < vocabulary; ++v) {
+      double dlogit = std::exp(logits[v]) / sum * (1 + 2 * z_multiplier * lse) - (v == target ? 1 : 0);
+      dlogit *= w * static_cast<double>(c.inverse_denominator);
+      for (std::size_t i = 0; i < width; ++i) {
+        e.dhidden[t * width + i] += dlogit * c.weight[v * width + i];
+        e.dweight[v * width + i] += dlogit * c.hidden[t * width + i];
+      }
+    }
+  }
+  return e;
+}
+
+template <typename T>
+void expect_reference(const std::vector<Tensor>& found, Engine& engine, const Case& c, const Expected& e,
+                      double tolerance) {
+  const auto close = [&](const Tensor& tensor, const Doubles& expected, double within, std::string_view name) {
+    const std::vector<T> values = get<T>(engine, tensor);
+    const Doubles actual(values.begin(), values.end());
+    EXPECT_TRUE(all_close(std::span<const double>(actual), std::span<const double>(expected), within, name));
+  };
+  const Doubles sums = get<double>(engine, found[0]);
+  EXPECT_TRUE(all_close(std::span<const double>(sums), std::span<const double>(e.sums), tolerance, "sums"));
+  const std::vector<float> nll = get<float>(engine, found[1]);
+  const Doubles wide_nll(nll.begin(), nll.end());
+  EXPECT_TRUE(all_close(std::span<const double>(wide_nll), std::span<const double>(e.nll), 1e-6, "nll"));
+  if (found.size() == 2) return;
+  Doubles total = e.dweight;
+  for (std::size_t i = 0; i < total.size(); ++i) total[i] += c.destination[i];
+  close(found[2], e.dhidden, tolerance, "dhidden");
+  close(found[3], total, tolerance, "destination");
+}
+
+TEST(LinearCrossEntropy, EqualsTheFormulaInChunksOfAnySize) {
+  CpuDevice device(2);
+  const Case c = make_case(50, 9, 33);
+  const Expected e = reference(c, 1e-2);
+  for (const std::int64_t chunk : {1, 7, 40, 1024}) {
+    const LinearCrossEntropy op{.chunk_tokens = chunk, .z_loss_multiplier = 1e-2};
+    expect_reference<double>(run_case<double>(*device, c, op), *device, c, e, 1e-12);
+    expect_reference<float>(run_case<float>(*device, c, op), *device, c, e, 3e-6);
+  }
+}
+
+TEST(LinearCrossEntropy, WithoutGradientAndWithoutAccumulation) {
+  CpuDevice device(1);
+  Case c = make_case(50, 9, 33);
+  const Expected e = reference(c, 0);
+  expect_reference<double>(run_case<double>(*device, c, {.with_gradient = false}), *device, c, e, 1e-12);
+  const std::vector<Tensor> found = run_case<double>(*device, c, {.accumulate = false});
+  c.destination.assign(c.destination.size(), 0);
+  expect_reference<double>(found, *device, c, e, 1e-12);
+}
+
+TEST(LinearCrossEntropy, GradientIsThatOfTheWeightedSums) {
+  CpuDevice device(1);
+  const LinearCrossEntropy op{.z_loss_multiplier = 0.05};
+  Case c = make_case(4, 3, 5);
+  const Doubles dhidden = get<double>(*device, run_case<double>(*device, c, op)[2]);
+  const auto loss = [&] {
+    const Doubles sums = get<double>(*device, run_case<double>(*device, c, op)[0]);
+    return (sums[0] + sums[1]) * static_cast<double>(c.inverse_denominator);
+  };
+  for (std::size_t i = 0; i < c.hidden.size(); ++i) {
+    const double saved = c.hidden[i];
+    c.hidden[i] = saved + 1e-5;
+    const double above = loss();
+    c.hidden[i] = saved - 1e-5;
+    EXPECT_NEAR((above - loss()) / 2e-5, dhidden[i], 1e-9) << i;
+    c.hidden[i] = saved;
+  }
+}
+
+TEST(LinearCrossEntropy, WhatHasNoWeightDoesNotLeak) {
+  CpuDevice device(2);
+  Case clean = make_case(50, 9, 33);
+  Case dirty = clean;
+  for (std::size_t t = 0; t < 50; ++t) {
+    if (clean.weights[t] != 0) continue;
+    dirty.targets[t] = -1;
+    for (std::size_t i = 0; i < 9; ++i) dirty.hidden[t * 9 + i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  const std::vector<Tensor> expected = run_case<float>(*device, clean, {.chunk_tokens = 16});
+  const std::vector<Tensor> found = run_case<float>(*device, dirty, {.chunk_tokens = 16});
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_TRUE(bitwise_equal(get<float>(*device, found[i]), get<float>(*device, expected[i])));
+  }
+  EXPECT_EQ(get<double>(*device, found[0]), get<double>(*device, expected[0]));
+  const std::vector<float> dhidden = get<float>(*device, found[2]);
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(dhidden[9 + i], 0);
+}
+
+TEST(LinearCrossEntropy, NothingToLearnIsZero) {
+  CpuDevice device(1);
+  Case c = make_case(5, 4, 6);
+  c.weights.assign(5, 0);
+  const std::vector<Tensor> found = run_case<float>(*device, c, {});
+  EXPECT_EQ(get<double>(*device, found[0]), (Doubles{0, 0}));
+  EXPECT_EQ(get<float>(*device, found[2]), std::vector<float>(20, 0));
+}
+
+TEST(LinearCrossEntropy, ATokensLossDependsOnItselfOnly) {
+  CpuDevice device(2);
+  const Case all = make_case(100, 70, 300);
+  const std::vector<float> expected = get<float>(*device, run_case<float>(*device, all, {.with_gradient = false})[1]);
+  for (const std::int64_t chunk : {1, 3, 17, 64}) {
+    const LinearCrossEntropy op{.chunk_tokens = chunk, .with_gradient = false};
+    EXPECT_TRUE(bitwise_equal(get<float>(*device, run_case<float>(*device, all, op)[1]), expected));
+  }
+  Case one = all;
+  for (std::size_t t = 0; t < 100; ++t) one.weights[t] = t == 42 ? 1.0F : 0.0F;
+  EXPECT_EQ(get<float>(*device, run_case<float>(*device, one, {})[1])[42], expected[42]);
+}
+
+TEST(LinearCrossEntropy, ATargetOutsideTheVocabularyIsNamed) {
+  CpuDevice device(1);
+  Case c = make_case(5, 4, 6);
+  c.targets[2] = 6;
+  EXPECT_THROW(run_case<float>(*device, c, {}), Error);
+}
+
+TEST(LinearCrossEntropy, ExtraMemoryIsBoundedForLargeVocabularies) {
+  CpuDevice device(2);
+  Case c = make_case(1500, 2, 128256);
+  const std::int64_t before = device->pooled_bytes();
+  const std::vector<Tensor> found = run_case<float>(*device, c, {.chunk_tokens = 1024});
+  // Inputs, outputs and logits together; the logits of the 1000 counting tokens would take 513 MB.
+  EXPECT_LT(device->pooled_bytes() - before, std::int64_t{270} << 20);
+  EXPECT_TRUE(std::isfinite(get<double>(*device, found[0])[0]));
+}
+
+}  // namespace
+}  // namespace maxtext::testing

@@ -1,0 +1,123 @@
+// What the shape rules accept, and that they name op and inputs where they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ops/op.h"
+
+namespace maxtext {
+namespace {
+
+using ::testing::HasSubstr;
+
+TensorSpec f32(Shape shape) { return {std::move(shape), DType::float32}; }
+TensorSpec f64(Shape shape) { return {std::move(shape), DType::float64}; }
+TensorSpec i32(Shape shape) { return {std::move(shape), DType::int32}; }
+TensorSpec bf16(Shape shape) { return {std::move(shape), DType::bfloat16}; }
+
+std::string refusal(const Op& op, const std::vector<TensorSpec>& inputs) {
+  try {
+    infer(op, inputs);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::vector<TensorSpec> specs(const Op& op, const std::vector<TensorSpec>& inputs) {
+  std::vector<TensorSpec> result;
+  for (const OutputSpec& output : infer(op, inputs)) result.push_back(output.spec);
+  return result;
+}
+
+TEST(ShapeRules, Linear) {
+  EXPECT_EQ(specs(Linear{}, {f32({2, 3, 5}), f32({7, 5}), f32({7})}), (std::vector{f32({2, 3, 7})}));
+  EXPECT_EQ(refusal(Linear{}, {f32({2, 4}), f32({7, 5})}),
+            "linear(float32[2, 4], float32[7, 5]): expected x [..., I] and weight [O, I]");
+  EXPECT_THAT(refusal(Linear{}, {f32({2, 5}), bf16({7, 5})}), HasSubstr("one dtype"));
+  EXPECT_THAT(refusal(Linear{}, {f32({2, 5}), f32({7, 5}), f32({5})}), HasSubstr("bias"));
+  EXPECT_THAT(refusal(Linear{}, {f32({2, 5})}), HasSubstr("wrong number of inputs"));
+  EXPECT_THAT(refusal(Linear{}, {i32({2, 5}), i32({7, 5})}), HasSubstr("floating-point"));
+  EXPECT_THAT(refusal(LinearBackwardInput{}, {f32({2, 5}), f32({7, 5})}), HasSubstr("dy [..., O]"));
+  EXPECT_THAT(refusal(LinearBackwardWeight{}, {f32({2, 7}), f32({3, 5}), f32({7, 5})}),
+              HasSubstr("rows and dtype of dy"));
+  // Law 7: parameter gradients are fp32.
+  EXPECT_EQ(specs(LinearBackwardWeight{}, {bf16({2, 7}), bf16({2, 5}), f32({7, 5})}), (std::vector{f32({7, 5})}));
+  EXPECT_THAT(refusal(LinearBackwardWeight{}, {bf16({2, 7}), bf16({2, 5}), bf16({7, 5})}),
+              HasSubstr("accumulation dtype"));
+}
+
+TEST(ShapeRules, NormsRopeAndActivations) {
+  EXPECT_THAT(refusal(RmsNorm{}, {f32({2, 4}), f32({5})}), HasSubstr("weight [N]"));
+  EXPECT_THAT(refusal(RmsNormBackward{}, {f32({3, 4}), f32({2, 4}), f32({4}), f32({4})}), HasSubstr("dy and x"));
+  const RopeTable table{.inverse_frequencies = {1, 0.1}};
+  EXPECT_EQ(specs(table, {i32({2, 3})}), (std::vector{f32({2, 3, 2}), f32({2, 3, 2})}));
+  EXPECT_THAT(refusal(RopeTable{}, {i32({2, 3})}), HasSubstr("inverse frequencies"));
+  EXPECT_THAT(refusal(Rope{}, {f32({2, 3, 1, 5}), f32({2, 3, 2}), f32({2, 3, 2})}), HasSubstr("D even"));
+  EXPECT_THAT(refusal(Rope{}, {f32({2, 3, 1, 4}), f32({2, 2, 2}), f32({2, 3, 2})}), HasSubstr("cos and sin"));
+  EXPECT_THAT(refusal(GatedActivation{}, {f32({2}), f32({3})}), HasSubstr("one shape"));
+}
+
+TEST(ShapeRules, Layout) {
+  EXPECT_THAT(refusal(Reshape{{5}}, {f32({2, 3})}), HasSubstr("[5] has another number of elements"));
+  EXPECT_THAT(refusal(View{4, {3}}, {f32({2, 3})}), HasSubstr("does not lie within"));
+  EXPECT_THAT(refusal(Slice{1, 2, 2}, {f32({2, 3})}), HasSubstr("exceed axis 1"));
+  EXPECT_THAT(refusal(Slice{2, 0, 1}, {f32({2, 3})}), HasSubstr("axis does not exist"));
+  EXPECT_EQ(specs(Concat{1}, {f32({2, 3}), f32({2, 4})}), (std::vector{f32({2, 7})}));
+  EXPECT_THAT(refusal(Concat{0}, {f32({2, 3}), f32({2, 4})}), HasSubstr("along the axis only"));
+  EXPECT_THAT(refusal(Transpose{{0, 0}}, {f32({2, 3})}), HasSubstr("every dimension once"));
+  EXPECT_THAT(refusal(Take{}, {f32({2, 3}), f32({2})}), HasSubstr("int32 [M]"));
+  EXPECT_TRUE(infer(Slice{1, 1, 1}, std::vector{f32({1, 3, 2})})[0].view);
+  EXPECT_EQ(infer(Slice{1, 1, 1}, std::vector{f32({1, 3, 2})})[0].first_element, 2);
+  EXPECT_FALSE(infer(Slice{1, 1, 1}, std::vector{f32({2, 3, 2})})[0].view);
+}
+
+TEST(ShapeRules, Attention) {
+  const std::vector<TensorSpec> inputs{f32({2, 5, 6, 8}), f32({3, 2, 5, 1, 8}), f32({3, 2, 5, 1, 8}),
+                                       i32({2, 15}),      i32({2, 5}),          i32({2, 5})};
+  const AttentionForward op{.kv_heads = 2, .kv_head_begin = 1, .area = 10};
+  EXPECT_EQ(specs(op, inputs), (std::vector{f32({2, 5, 6, 8}), f32({2, 6, 5})}));
+  // One KV head of two has three of the six query heads.
+  EXPECT_EQ(flops(op, inputs), 4.0 * 10 * 3 * 8);
+  auto wrong = inputs;
+  wrong[3] = i32({2, 5});
+  EXPECT_THAT(refusal(op, wrong), HasSubstr("gathered_slots"));
+  EXPECT_THAT(refusal(AttentionForward{.kv_heads = 2, .kv_head_begin = 2}, inputs), HasSubstr("within kv_heads"));
+  EXPECT_THAT(refusal(AttentionForward{.kv_heads = 4}, inputs), HasSubstr("multiple of kv_heads"));
+  auto backward = inputs;
+  backward.insert(backward.end(), {f32({2, 5, 6, 8}), f32({2, 6, 5}), f32({2, 5, 6, 8}), f32({2, 5, 6, 8})});
+  const AttentionBackward back{.kv_heads = 2, .kv_head_begin = 1, .area = 10};
+  EXPECT_EQ(infer(back, backward)[0].aliases_input, 9);
+  EXPECT_EQ(infer(back, backward)[1].spec, f32({3, 2, 5, 1, 8}));
+  EXPECT_EQ(flops(back, backward), 2.5 * 4 * 10 * 3 * 8);
+}
+
+TEST(ShapeRules, CrossEntropy) {
+  std::vector<TensorSpec> inputs{f32({2, 3, 4}), f32({9, 4}), i32({2, 3}), f32({2, 3}), f32({}), f32({9, 4})};
+  EXPECT_EQ(specs(LinearCrossEntropy{}, inputs), (std::vector{f64({2}), f32({2, 3}), f32({2, 3, 4}), f32({9, 4})}));
+  EXPECT_EQ(flops(LinearCrossEntropy{}, inputs), 3.0 * 2 * 6 * 4 * 9);
+  inputs.pop_back();
+  EXPECT_EQ(flops(LinearCrossEntropy{.with_gradient = false}, inputs), 2.0 * 6 * 4 * 9);
+  EXPECT_THAT(refusal(LinearCrossEntropy{}, inputs), HasSubstr("wrong number"));
+  inputs[2] = i32({6});
+  EXPECT_THAT(refusal(LinearCrossEntropy{.with_gradient = false}, inputs), HasSubstr("targets"));
+}
+
+TEST(ShapeRules, CollectivesAndOptimizers) {
+  EXPECT_EQ(specs(AllGather{Axis::context, 3}, {i32({2}), bf16({4})}), (std::vector{i32({3, 2}), bf16({3, 4})}));
+  EXPECT_EQ(specs(ReduceScatter{Axis::context, 3}, {f32({3, 2})}), (std::vector{f32({2})}));
+  EXPECT_THAT(refusal(ReduceScatter{Axis::context, 3}, {f32({6})}), HasSubstr("the first dimension"));
+  EXPECT_THAT(refusal(AllReduce{Axis::context, 3}, {bf16({6})}), HasSubstr("float32 or float64"));
+  EXPECT_THAT(refusal(AllReduce{Axis::context, 3}, {f32({6}), f64({1})}), HasSubstr("one dtype"));
+  EXPECT_TRUE(infer(AllReduce{Axis::context, 1}, std::vector{f32({6})})[0].view);
+  EXPECT_THAT(refusal(AdamW{}, {f32({6}), f32({6}), f32({6}), f32({5}), f32({3}), f32({2})}), HasSubstr("shards"));
+  EXPECT_THAT(refusal(Sgd{}, {f32({6}), f32({6}), f32({2}), f32({2})}), HasSubstr("schedule"));
+}
+
+TEST(ShardSpec, DividesTheFirstDimension) {
+  EXPECT_EQ(shard_spec(f32({6, 2}), 3), f32({2, 2}));
+  EXPECT_THROW(shard_spec(f32({7, 2}), 3), Error);
+}
+
+}  // namespace
+}  // namespace maxtext
