@@ -59,8 +59,9 @@ ParameterRange parameter_range(const ParameterGroup& group, std::size_t paramete
   const std::int64_t shard_begin = group.shard_length * shard;
   const std::int64_t first = std::clamp(shard_begin, begin, end);
   const std::int64_t last = std::clamp(shard_begin + group.shard_length, begin, end);
-  return {
-      .first = first - begin, .count = last - first, .shard_offset = std::clamp<std::int64_t>(first - shard_begin, 0, group.shard_length)};
+  return {.first = first - begin,
+          .count = last - first,
+          .shard_offset = std::clamp<std::int64_t>(first - shard_begin, 0, group.shard_length)};
 }
 
 std::vector<float> initial_values(const ParameterInfo& parameter, std::uint64_t seed, std::int64_t first,
