@@ -67,6 +67,12 @@ class SafetensorsWeights final : public WeightSource {
 
 }  // namespace
 
+bool holds_checkpoint(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  return fs::exists(path / kItems / kManifest) || fs::exists(path / kManifest) ||
+         fs::is_directory(checkpoints_directory(path));
+}
+
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   if (fs::exists(path / kItems / kManifest)) return std::make_unique<CheckpointWeights>(path);

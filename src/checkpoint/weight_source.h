@@ -40,4 +40,7 @@ class WeightSource {
 /// checkpoint is taken. Throws Error that says what was expected there.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 
+/// True when open_weights would look for a checkpoint there, not for Hugging Face's files.
+bool holds_checkpoint(const std::filesystem::path& path);
+
 }  // namespace maxtext

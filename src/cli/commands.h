@@ -19,4 +19,10 @@ int train_command(const Arguments& arguments);
 /// `maxtext plan`: a training step on the dry engine.
 int plan_command(const Arguments& arguments);
 
+/// `maxtext convert`: a checkpoint into a Hugging Face directory, or the other way.
+int convert_command(const Arguments& arguments);
+
+/// `maxtext train-tokenizer`: a sentencepiece model from text.
+int train_tokenizer_command(const Arguments& arguments);
+
 }  // namespace maxtext

@@ -31,6 +31,8 @@ constexpr std::array kCommands = {
     Command{"train", "train a model, or resume a run", train_command},
     Command{"plan", "predict memory, work and communication of a training step", plan_command},
     Command{"config", "explain configuration keys, or print the resolved configuration", config_command},
+    Command{"train-tokenizer", "train a sentencepiece tokenizer on text", train_tokenizer_command},
+    Command{"convert", "turn a checkpoint into a Hugging Face directory, or the other way", convert_command},
 };
 
 std::string usage() {

@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "checkpoint/hf_export.h"
+#include "checkpoint/hf_import.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+
+namespace maxtext {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertOptions {
+  std::string from;
+  std::string to;
+  std::string format;
+  std::string dtype;
+  std::int64_t max_shard_bytes = ExportOptions{}.max_shard_bytes;
+};
+
+/// The dtype of all weights; float32 when they differ.
+DType common_dtype(const WeightSource& weights) {
+  const std::vector<std::string> names = weights.names();
+  if (names.empty()) return DType::float32;
+  const DType first = weights.spec(names.front()).dtype;
+  for (const std::string& name : names) {
+    if (weights.spec(name).dtype != first) return DType::float32;
+  }
+  return first;
+}
+
+void to_hugging_face(const ConvertOptions& options) {
+  if (fs::exists(options.to) && !(fs::is_directory(options.to) && fs::is_empty(options.to))) {
+    fail_config("TO '{}' exists already: give a new or an empty folder", options.to);
+  }
+  const std::unique_ptr<WeightSource> weights = open_weights(options.from);
+  const ExportOptions target{options.dtype.empty() ? common_dtype(*weights) : parse_dtype(options.dtype),
+                             options.max_shard_bytes};
+  PosixFileLayer files;
+  export_hf_directory(*weights, options.to, target, files);
+  fmt::print("wrote {} tensors as {} to {}\n", weights->names().size(), dtype_name(target.dtype), options.to);
+}
+
+void to_checkpoint(const ConvertOptions& options) {
+  if (!options.dtype.empty()) fail_config("--dtype {}: a checkpoint keeps the dtype of its source", options.dtype);
+  SaveOptions save;
+  save.run_directory = options.to;
+  const SaveResult result = import_hf_directory(options.from, save);
+  fmt::print("wrote {}; start from it with load_parameters_path={}\n", result.directory.string(), options.to);
+}
+
+}  // namespace
+
+int convert_command(const Arguments& arguments) {
+  CLI::App app("Convert a checkpoint into a Hugging Face directory, or such a directory into a checkpoint.",
+               "maxtext convert");
+  ConvertOptions options;
+  app.add_option("FROM", options.from,
+                 "A run directory (its newest checkpoint), a checkpoint (.../checkpoints/STEP), or a Hugging Face "
+                 "directory")
+      ->required();
+  app.add_option("TO", options.to, "A new directory; as a checkpoint, the run directory that gets checkpoint 0")
+      ->required();
+  app.add_option("--to", options.format, "What to write (default: what FROM is not)")
+      ->check(CLI::IsMember({"huggingface", "checkpoint"}));
+  app.add_option("--dtype", options.dtype, "Of the Hugging Face weights (default: as they are)")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app.add_option("--max-shard-bytes", options.max_shard_bytes, "Largest file of a Hugging Face directory")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  if (!parse_arguments(app, arguments)) return 0;
+  if (!fs::exists(options.from)) fail_config("FROM '{}' does not exist", options.from);
+  const std::string opposite = holds_checkpoint(options.from) ? "huggingface" : "checkpoint";
+  if ((options.format.empty() ? opposite : options.format) == "huggingface") {
+    to_hugging_face(options);
+  } else {
+    if (opposite == "huggingface") fail_config("FROM '{}' is a checkpoint already", options.from);
+    to_checkpoint(options);
+  }
+  return 0;
+}
+
+}  // namespace maxtext
