@@ -17,8 +17,8 @@ void check_form(const SafetensorsFile& file, std::int64_t sequence_length) {
   for (const char* name : kTensors) {
     const TensorSpec& spec = file.at(name).spec;
     if (spec.dtype != DType::int32 || spec.shape.size() != 3 || spec.shape != inputs.shape) {
-      fail("{}: tensor {}: expected int32 [steps, rows, tokens], the same for all, found {}", file.path().string(), name,
-           to_string(spec));
+      fail("{}: tensor {}: expected int32 [steps, rows, tokens], the same for all, found {}", file.path().string(),
+           name, to_string(spec));
     }
   }
   if (inputs.shape[2] != sequence_length) {

@@ -10,13 +10,15 @@
 namespace maxtext {
 namespace {
 
-// Large enough that best fit leaves few holes, small enough to pack in a moment when a run resumes.
-constexpr std::int64_t kWindowRows = 64;
+// Large enough that best fit leaves few holes (lengths uniform up to 0.8 rows: 1.5% with 64 rows, 0.6% with 128, 0.3%
+// with 256), small enough to pack in a moment when a run resumes.
+constexpr std::int64_t kWindowRows = 128;
 
 }  // namespace
 
 bool is_held_out(std::int64_t document, double fraction) {
-  return std::floor(static_cast<double>(document + 1) * fraction) > std::floor(static_cast<double>(document) * fraction);
+  return std::floor(static_cast<double>(document + 1) * fraction) >
+         std::floor(static_cast<double>(document) * fraction);
 }
 
 DocumentDataset::DocumentDataset(std::shared_ptr<const TokenStore> store, DocumentDatasetOptions options)
@@ -54,10 +56,9 @@ std::optional<Piece> DocumentDataset::piece_at(std::int64_t position) const {
   Piece piece{index, 0, 0};
   if (index >= store_->documents()) {
     const std::int64_t extra = index - store_->documents();
-    const auto next = std::upper_bound(long_documents_.begin(), long_documents_.end(), extra,
-                                       [](std::int64_t value, const LongDocument& item) {
-                                         return value < item.first_extra_piece;
-                                       });
+    const auto next =
+        std::upper_bound(long_documents_.begin(), long_documents_.end(), extra,
+                         [](std::int64_t value, const LongDocument& item) { return value < item.first_extra_piece; });
     const LongDocument& item = *std::prev(next);
     piece = {item.document, (extra - item.first_extra_piece + 1) * options_.sequence_length, 0};
   }
@@ -102,8 +103,8 @@ void DocumentDataset::pack_window(std::int64_t window) {
   const PackingLimits limits{options_.sequence_length, options_.packing ? options_.max_segments : 1};
   auto rows = pack_pieces(pieces, limits);
   packed_.assign(rows.size(), {});
-  const auto key = mix_keys(options_.seed, mix_keys(static_cast<std::uint64_t>(epoch_) + 1,
-                                                    static_cast<std::uint64_t>(window)));
+  const auto key =
+      mix_keys(options_.seed, mix_keys(static_cast<std::uint64_t>(epoch_) + 1, static_cast<std::uint64_t>(window)));
   const Permutation order(std::ssize(rows), key);
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const auto source = options_.shuffle ? order(static_cast<std::int64_t>(row)) : static_cast<std::int64_t>(row);

@@ -37,7 +37,7 @@ struct DocumentDatasetOptions {
 bool is_held_out(std::int64_t document, double fraction);
 
 /// A document longer than a row is cut into pieces of a row's length and a rest, each a document of its own in the row.
-/// Epoch e visits all pieces once in an order given by (seed, e). Consecutive pieces with together about 64 rows of
+/// Epoch e visits all pieces once in an order given by (seed, e). Consecutive pieces with together about 128 rows of
 /// tokens form a window and are packed among themselves, and the rows of a window are shuffled; so any row can be read
 /// by packing its window, and the index in memory is 16 bytes per window. Cutting adds 16 bytes per document that is
 /// longer than a row. Opening, and passing over an epoch, cost one look at each document's length.

@@ -104,8 +104,8 @@ IntegerArray IntegerArray::open_npy(const std::filesystem::path& path) {
   const int version = text[6];
   if (version < 1 || version > 3) fail("{}: .npy format version {} is not known", name, version);
   const std::int64_t start = version == 1 ? 10 : 12;
-  const std::int64_t header_size = version == 1 ? load<std::uint16_t>(file.bytes().data() + 8, 0)
-                                                : load<std::uint32_t>(file.bytes().data() + 8, 0);
+  const std::int64_t header_size =
+      version == 1 ? load<std::uint16_t>(file.bytes().data() + 8, 0) : load<std::uint32_t>(file.bytes().data() + 8, 0);
   if (start + header_size > std::ssize(text)) fail("{}: truncated within its .npy header", name);
   const auto header = text.substr(static_cast<std::size_t>(start), static_cast<std::size_t>(header_size));
   const IntegerType type = npy_type(header, name);
@@ -129,22 +129,32 @@ IntegerArray IntegerArray::single_zero() {
 
 std::int64_t IntegerArray::at(std::int64_t index) const {
   switch (type_) {
-    case IntegerType::uint16: return load<std::uint16_t>(data_, index);
-    case IntegerType::uint32: return load<std::uint32_t>(data_, index);
-    case IntegerType::int32: return load<std::int32_t>(data_, index);
-    case IntegerType::uint64: return static_cast<std::int64_t>(load<std::uint64_t>(data_, index));
-    case IntegerType::int64: return load<std::int64_t>(data_, index);
+    case IntegerType::uint16:
+      return load<std::uint16_t>(data_, index);
+    case IntegerType::uint32:
+      return load<std::uint32_t>(data_, index);
+    case IntegerType::int32:
+      return load<std::int32_t>(data_, index);
+    case IntegerType::uint64:
+      return static_cast<std::int64_t>(load<std::uint64_t>(data_, index));
+    case IntegerType::int64:
+      return load<std::int64_t>(data_, index);
   }
   return 0;
 }
 
 void IntegerArray::copy(std::int64_t first, std::span<std::int32_t> out) const {
   switch (type_) {
-    case IntegerType::uint16: return convert<std::uint16_t>(data_, first, out);
-    case IntegerType::uint32: return convert<std::uint32_t>(data_, first, out);
-    case IntegerType::int32: return convert<std::int32_t>(data_, first, out);
-    case IntegerType::uint64: return convert<std::uint64_t>(data_, first, out);
-    case IntegerType::int64: return convert<std::int64_t>(data_, first, out);
+    case IntegerType::uint16:
+      return convert<std::uint16_t>(data_, first, out);
+    case IntegerType::uint32:
+      return convert<std::uint32_t>(data_, first, out);
+    case IntegerType::int32:
+      return convert<std::int32_t>(data_, first, out);
+    case IntegerType::uint64:
+      return convert<std::uint64_t>(data_, first, out);
+    case IntegerType::int64:
+      return convert<std::int64_t>(data_, first, out);
   }
 }
 

@@ -32,8 +32,8 @@ void fill_row(RowBatch& batch, std::int64_t row, std::span<const std::int32_t> i
   }
   const std::int64_t first = row * batch.sequence_length;
   std::copy(ids.begin(), ids.end(), batch.inputs.begin() + first);
-  const auto row_ids = std::span(batch.inputs).subspan(static_cast<std::size_t>(first),
-                                                       static_cast<std::size_t>(batch.sequence_length));
+  const auto row_ids =
+      std::span(batch.inputs).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(batch.sequence_length));
   const ShiftedTargets shifted = shift_targets(row_ids, document_lengths);
   std::copy(shifted.targets.begin(), shifted.targets.end(), batch.targets.begin() + first);
   std::copy(shifted.weights.begin(), shifted.weights.end(), batch.weights.begin() + first);
@@ -49,8 +49,6 @@ void fill_row(RowBatch& batch, std::int64_t row, std::span<const std::int32_t> i
   batch.document_lengths[static_cast<std::size_t>(row)] = std::move(document_lengths);
 }
 
-double total_weights(const RowBatch& batch) {
-  return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
-}
+double total_weights(const RowBatch& batch) { return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0); }
 
 }  // namespace maxtext

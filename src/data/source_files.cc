@@ -31,8 +31,8 @@ std::vector<fs::path> files_below(const fs::path& folder, const std::vector<std:
     const bool hidden = entry->path().filename().string().starts_with('.');
     if (hidden && entry->is_directory()) entry.disable_recursion_pending();
     if (hidden || !entry->is_regular_file()) continue;
-    const bool wanted = extensions.empty() || std::count(extensions.begin(), extensions.end(),
-                                                         entry->path().extension().string()) > 0;
+    const bool wanted =
+        extensions.empty() || std::count(extensions.begin(), extensions.end(), entry->path().extension().string()) > 0;
     if (wanted) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());

@@ -15,8 +15,7 @@ SyntheticDataset::SyntheticDataset(const Options& options) : options_(options) {
 }
 
 std::vector<std::int32_t> SyntheticDataset::row_tokens(std::int64_t row) const {
-  const std::uint64_t key =
-      mix_keys(mix_keys(options_.seed, options_.stream + 1), static_cast<std::uint64_t>(row));
+  const std::uint64_t key = mix_keys(mix_keys(options_.seed, options_.stream + 1), static_cast<std::uint64_t>(row));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options_.sequence_length));
   std::int32_t previous = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -116,8 +116,8 @@ class TextReader::JsonlFile final : public File {
     } catch (const nlohmann::json::parse_error& error) {
       fail("{}: not JSON at byte {} of the line", place, error.byte);
     }
-    if (!object.is_object()) fail("{}: expected a JSON object with field '{}', found {}", place, field_,
-                                  object.type_name());
+    if (!object.is_object())
+      fail("{}: expected a JSON object with field '{}', found {}", place, field_, object.type_name());
     const auto text = object.find(field_);
     if (text == object.end()) fail("{}: no field '{}'", place, field_);
     if (!text->is_string()) fail("{}: field '{}': expected a string, found {}", place, field_, text->type_name());

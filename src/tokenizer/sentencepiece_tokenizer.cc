@@ -14,9 +14,7 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, how the pieces write a space
 
-std::optional<std::int32_t> known(int id) {
-  return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
-}
+std::optional<std::int32_t> known(int id) { return id < 0 ? std::nullopt : std::optional<std::int32_t>(id); }
 
 }  // namespace
 

@@ -15,8 +15,9 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path, std
   if (path.empty()) fail_config("tokenizer_path: expected a sentencepiece .model file, got nothing");
   if (!std::filesystem::is_regular_file(path)) fail_config("tokenizer_path: no such file: {}", path.string());
   if (path.extension() == ".json") {
-    fail_config("tokenizer_path: expected a sentencepiece .model file, got {} (tokenizer.json files cannot be read yet)",
-                path.string());
+    fail_config(
+        "tokenizer_path: expected a sentencepiece .model file, got {} (tokenizer.json files cannot be read yet)",
+        path.string());
   }
   return std::make_unique<SentencepieceTokenizer>(path);
 }

@@ -69,7 +69,9 @@ class DocumentDatasetTest : public testing::FolderTest {
   /// Checks one row against the definition, and counts its tokens in `seen`.
   void check_row(const RowBatch& batch, std::int64_t row, std::vector<int>& seen) const {
     const std::int64_t length = batch.sequence_length;
-    const auto at = [&](const auto& array, std::int64_t i) { return array[static_cast<std::size_t>(row * length + i)]; };
+    const auto at = [&](const auto& array, std::int64_t i) {
+      return array[static_cast<std::size_t>(row * length + i)];
+    };
     std::int64_t tokens = 0;
     std::int32_t segments = 0;
     for (std::int64_t i = 0; i < length; ++i) {
@@ -303,8 +305,8 @@ TEST_F(DocumentDatasetTest, ACorruptIndexIsAnError) {
   const auto expect = [&](const std::vector<std::uint64_t>& starts) {
     const auto index = write_array("t.idx", starts);
     std::vector<TokenFile> parts;
-    parts.push_back({IntegerArray::open_raw(tokens, IntegerType::uint16),
-                     IntegerArray::open_raw(index, IntegerType::uint64)});
+    parts.push_back(
+        {IntegerArray::open_raw(tokens, IntegerType::uint16), IntegerArray::open_raw(index, IntegerType::uint64)});
     const auto store = std::make_shared<TokenStore>(std::move(parts), 9);
     EXPECT_THAT([&] { DocumentDataset(store, options(4)); }, ThrowsMessage<Error>(HasSubstr("t.idx: document ")));
   };

@@ -9,6 +9,7 @@
 #include "data/line_reader.h"
 #include "data/source_files.h"
 #include "data/temporary_folder.h"
+#include "data/text_lines.h"
 
 namespace maxtext {
 namespace {
@@ -115,7 +116,8 @@ TEST_F(TextReaderTest, BytesThatAreNotUtf8AreNamedByFileAndOffset) {
 }
 
 TEST_F(TextReaderTest, JsonLines) {
-  const auto file = write("a.jsonl", "{\"text\": \"one\\ntwo \\u20ac\", \"n\": 1}\n\n{\"text\": \"\"}\r\n{\"text\":\" x \"}");
+  const auto file =
+      write("a.jsonl", "{\"text\": \"one\\ntwo \\u20ac\", \"n\": 1}\n\n{\"text\": \"\"}\r\n{\"text\":\" x \"}");
   EXPECT_THAT(documents(file), ElementsAre("one\ntwo \xE2\x82\xAC", " x "));
   EXPECT_THAT(documents(write("b.jsonl", "{\"body\": \"b\", \"text\": 7}\n"), {"body", ""}), ElementsAre("b"));
   std::string text;
@@ -132,6 +134,25 @@ TEST_F(TextReaderTest, WrongJsonLinesAreNamedByFileAndLine) {
   expect("[1]", "expected a JSON object with field 'text', found array");
   expect("{\"body\": \"x\"}", "no field 'text'");
   expect("{\"text\": [\"x\"]}", "field 'text': expected a string, found array");
+}
+
+TEST_F(TextReaderTest, LinesOfAllDocuments) {
+  std::string long_line;
+  while (long_line.size() < 200'000) long_line += "many words ";
+  long_line += "end";
+  const auto plain = write("a.txt", "one\n\ntwo\n" + long_line + "\nthree");
+  const auto json = write("b.jsonl", "{\"text\": \"four\\nfive\"}\n{\"text\": \"six\"}\n");
+  TextLines source({plain, json}, {});
+  std::vector<std::string> lines;
+  for (std::string line; source.next(line);) lines.push_back(line);
+  ASSERT_GE(lines.size(), 8U);
+  EXPECT_THAT(std::vector(lines.begin(), lines.begin() + 2), ElementsAre("one", "two"));
+  EXPECT_THAT(std::vector(lines.end() - 4, lines.end()), ElementsAre("three", "four", "five", "six"));
+  std::string joined;
+  for (std::size_t i = 2; i + 4 < lines.size(); ++i) joined += lines[i];
+  EXPECT_EQ(joined, long_line);
+  std::string line;
+  EXPECT_FALSE(source.next(line));
 }
 
 TEST_F(TextReaderTest, SourcesAreFilesFoldersAndGlobs) {

@@ -115,7 +115,8 @@ TEST_F(TokenFilesTest, CorruptFilesAreNamed) {
   expect(write("h.npy", std::string("\x93NUMPY\x01\x00\x76\x00{'descr'", 18)), ": truncated within its .npy header");
   expect(write("a.tokens", "ab"), ": expected a .npy or .bin file");
   write("e.idx", "");
-  expect(write("e.bin", "ab"), "");
+  const auto tokens = write("e.bin", "ab");
+  EXPECT_THAT([&] { open({tokens}); }, ThrowsMessage<Error>(HasSubstr("e.idx: expected the starts of documents")));
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ using ::testing::ThrowsMessage;
 class SentencepieceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("tokenizer-" + std::to_string(::getpid()) + "-" +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / ("tokenizer-" + std::to_string(::getpid()) + "-" +
+                                                       ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -62,8 +62,8 @@ TEST_F(SentencepieceTest, RoundTripsWhatItWasTrainedOnAndWhatItWasNot) {
     EXPECT_EQ(tokenizer->eos_id(), 2);
     EXPECT_EQ(tokenizer->pad_id(), std::nullopt);
     for (const std::string text :
-         {"the river walked towards the mountain", "", "  two  spaces ", "line\nline\n\n\tline", "Z\xc3\xbcrich \xe2\x82\xac 5",
-          "\xf0\x9f\x98\x80", "0123456789"}) {
+         {"the river walked towards the mountain", "", "  two  spaces ", "line\nline\n\n\tline",
+          "Z\xc3\xbcrich \xe2\x82\xac 5", "\xf0\x9f\x98\x80", "0123456789"}) {
       EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << type;
     }
     EXPECT_LT(tokenizer->encode("the river walked").size(), 12U) << "pieces longer than letters were learned";

@@ -19,14 +19,14 @@ const std::vector<Case>& invalid_cases() {
       {"ab\x80", 2},
       {"abcdefgh\xc3", 8},
       {"abcdefghi\xc3(", 9},
-      {"\xc0\xaf", 0},                  // overlong '/'
-      {"\xc1\xbf", 0},                  // overlong
-      {"x\xe0\x80\x80", 1},             // overlong, three bytes
-      {"x\xed\xa0\x80", 1},             // surrogate
-      {"x\xf0\x80\x80\x80", 1},         // overlong, four bytes
-      {"x\xf4\x90\x80\x80", 1},         // above U+10FFFF
+      {"\xc0\xaf", 0},           // overlong '/'
+      {"\xc1\xbf", 0},           // overlong
+      {"x\xe0\x80\x80", 1},      // overlong, three bytes
+      {"x\xed\xa0\x80", 1},      // surrogate
+      {"x\xf0\x80\x80\x80", 1},  // overlong, four bytes
+      {"x\xf4\x90\x80\x80", 1},  // above U+10FFFF
       {"x\xf5\x80\x80\x80", 1},
-      {"\xe2\x82\xac\xe2\x82", 3},      // truncated euro sign after a whole one
+      {"\xe2\x82\xac\xe2\x82", 3},  // truncated euro sign after a whole one
       {"\xe2\x82\xac\xe2\x28\xa1", 3},
       {"\xf0\x9f\x98\x80\xf0\x9f\x98", 4},
       {"\xf0\x9f\x98\x80\xf0\x9f\x98z", 4},
@@ -39,7 +39,8 @@ TEST(Utf8, FirstBadOffsetIsPythons) {
 }
 
 TEST(Utf8, AcceptsEdgesOfEveryLength) {
-  const std::string edges = std::string("\0", 1) + "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf" +
+  const std::string edges = std::string("\0", 1) +
+                            "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf" +
                             "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
   EXPECT_EQ(first_invalid_utf8(edges), std::nullopt);
   EXPECT_EQ(first_invalid_utf8(""), std::nullopt);
