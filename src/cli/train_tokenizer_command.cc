@@ -1,0 +1,62 @@
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "data/source_files.h"
+#include "data/text_lines.h"
+#include "tokenizer/sentencepiece_trainer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace maxtext {
+namespace {
+
+struct Request {
+  Arguments inputs;
+  TextFormat format;
+  SentencepieceTrainingOptions training;
+  std::string output;
+};
+
+void declare(CLI::App& options, Request& request) {
+  SentencepieceTrainingOptions& training = request.training;
+  options.add_option("inputs", request.inputs, "Text: files, folders, globs or .jsonl")->required();
+  options.add_option("--output", request.output, "Prefix of the files written: PREFIX.model and PREFIX.vocab")
+      ->required();
+  options.add_option("--vocab-size", training.vocab_size, "Number of tokens")->capture_default_str();
+  options.add_option("--model-type", training.model_type, "bpe or unigram")->capture_default_str();
+  options.add_option("--jsonl-field", request.format.jsonl_field, "Field of .jsonl lines that holds the text")
+      ->capture_default_str();
+  options
+      .add_option("--character-coverage", training.character_coverage,
+                  "Share of the characters that get tokens of their own; the others are spelled in bytes")
+      ->capture_default_str();
+  options.add_option("--sample-lines", training.sample_lines, "Train on so many lines taken at random; 0: on all")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+int train_tokenizer_command(const Arguments& arguments) {
+  CLI::App options("Train a sentencepiece tokenizer on text.", "maxtext train-tokenizer");
+  Request request;
+  declare(options, request);
+  if (!parse_arguments(options, arguments)) return 0;
+  const auto files = expand_sources("inputs", request.inputs, {".txt", ".text", ".md", ".jsonl"});
+  request.training.model_prefix = request.output;
+  const auto folder = request.training.model_prefix.parent_path();
+  std::error_code failure;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
+  if (failure) fail_config("--output {}: cannot create its folder: {}", request.output, failure.message());
+  TextLines lines(files, request.format);
+  train_sentencepiece(request.training, [&](std::string& line) { return lines.next(line); });
+  const auto tokenizer = open_tokenizer(request.output + ".model", "sentencepiece");
+  spdlog::info("{}.model: {} tokens, trained on {} files", request.output, tokenizer->vocab_size(), files.size());
+  return 0;
+}
+
+}  // namespace maxtext
