@@ -46,8 +46,10 @@ void DeviceTrainer::load() {
   const StartPoint& start = process_.start();
   if (start.checkpoint != nullptr) {
     restore_state(*start.checkpoint, parameters_, optimizer_);
-    process_.report(
-        fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
+    if (leads()) {
+      process_.report(
+          fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
+    }
   } else if (start.weights != nullptr) {
     load_weights(*start.weights, parameters_);
   } else {
