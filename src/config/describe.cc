@@ -51,6 +51,13 @@ std::string markdown_code(std::string_view text) {
   return fmt::format("`{}`", escaped);
 }
 
+/// Help as prose: names in angle brackets are not tags.
+std::string markdown_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '<' ? "&lt;" : std::string(1, c);
+  return escaped;
+}
+
 std::string markdown_key(const Key& key) {
   std::string name = markdown_code(key.name);
   for (const std::string& alias : key.aliases) name += fmt::format(" ({})", markdown_code(alias));
@@ -179,7 +186,7 @@ std::string configuration_markdown() {
       },
       [&](const Key& key) {
         text += fmt::format("| {} | {} | {} | {}. |\n", markdown_key(key), type_and_allowed(key),
-                            markdown_code(format_value(key.default_value)), key.help);
+                            markdown_code(format_value(key.default_value)), markdown_text(key.help));
       });
   text += kMarkdownFixed;
   for_each_key(

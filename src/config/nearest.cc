@@ -31,8 +31,9 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
   std::vector<std::pair<int, std::string_view>> near;
   for (const std::string_view candidate : candidates) {
     const int distance = edit_distance(name, candidate);
-    const bool contained = name.size() >= 4 && candidate.size() >= 4 &&
-                           (candidate.find(name) != candidate.npos || name.find(candidate) != name.npos);
+    const bool contained =
+        name.size() >= 4 && candidate.size() >= 4 &&
+        (candidate.find(name) != std::string_view::npos || name.find(candidate) != std::string_view::npos);
     if (distance <= limit || contained) near.emplace_back(distance, candidate);
   }
   std::sort(near.begin(), near.end());
