@@ -25,7 +25,7 @@ struct Result {
   std::string error;
 };
 
-std::string project_root() { return fs::path(__FILE__).parent_path().parent_path().parent_path().string(); }
+std::string project_root() { return fs::absolute(__FILE__).parent_path().parent_path().parent_path().string(); }
 
 std::string read_and_remove(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);

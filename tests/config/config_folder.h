@@ -15,7 +15,7 @@
 namespace maxtext::testing {
 
 inline std::filesystem::path project_root() {
-  return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  return std::filesystem::absolute(__FILE__).parent_path().parent_path().parent_path();
 }
 
 inline std::filesystem::path base_file() { return project_root() / "configs" / "base.yml"; }
