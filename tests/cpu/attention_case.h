@@ -169,6 +169,7 @@ struct RunOptions {
   TokenOrder order;
   AttentionExecution execution;
   std::int64_t heads_per_call = 0;  ///< KV heads a call; 0: all
+  bool backward = true;
 };
 
 /// Runs forward and backward on every device of the order in turn and puts the parts together; dk and dv are summed
@@ -237,6 +238,7 @@ DeviceResult<T> run_on_devices(const AttentionProblem& x, const RunOptions& opti
       const AttentionShape shape{x.batch, slots, x.query_heads, D, P, slots, heads, x.kv_heads, first, x.scale};
       attention_forward(shape, q.data(), k.data(), v.data(), gathered.data(), begin.data(), end.data(), o.data(),
                         logsumexp.data(), workspace, options.execution);
+      if (!options.backward) continue;
       attention_backward(shape, q.data(), k.data(), v.data(), gathered.data(), begin.data(), end.data(), o.data(),
                          logsumexp.data(), d_o.data(), dq.data(), dk.data(), dv.data(), workspace, options.execution);
       for_keys([&](std::size_t at, std::size_t original) {

@@ -146,10 +146,10 @@ TEST(AttentionKernel, ForwardIsBitwiseThatOfOneDevice) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const AttentionProblem& x = problems[i];
     for (const InstructionSet set : available_instruction_sets()) {
-      const DeviceResult<float> one = testing::run_on_devices<float>(x, {testing::one_device(length), {1, set}, 0});
+      const DeviceResult<float> one = testing::run_on_devices<float>(x, {testing::one_device(length), {1, set}, 0, false});
       const auto compare = [&](const testing::TokenOrder& order, const std::string& name) {
-        for (const int threads : {1, 2, 5}) {
-          const DeviceResult<float> other = testing::run_on_devices<float>(x, {order, {threads, set}, 1});
+        for (const int threads : {1, 3}) {
+          const DeviceResult<float> other = testing::run_on_devices<float>(x, {order, {threads, set}, 1, false});
           const std::string what = name + ", problem " + std::to_string(i) + ", " + std::to_string(threads) +
                                    " threads, " + std::string(instruction_set_name(set));
           expect_same_bits(one.o, other.o, what + " o");

@@ -78,7 +78,9 @@ class Backward {
 
  private:
   struct Scratch {
-    T *p, *dk, *dv;
+    T *p, *dk, *dv, *factors;
+    const T **q_rows, **d_o_rows, **o_rows;
+    T **dq_rows, **dk_rows, **dv_rows;
   };
 
   void carve(Carver& carver) {
@@ -113,6 +115,14 @@ class Backward {
     scratch.p = carver.array<T>(p_stride() * (key_tile / panel_width));
     scratch.dk = carver.array<T>(key_tile * tiling_.depth);
     scratch.dv = carver.array<T>(key_tile * tiling_.depth);
+    const std::int64_t room = std::max(key_tile, tiling_.rows);
+    scratch.factors = carver.array<T>(room);
+    scratch.q_rows = carver.array<const T*>(room);
+    scratch.d_o_rows = carver.array<const T*>(room);
+    scratch.o_rows = carver.array<const T*>(room);
+    scratch.dq_rows = carver.array<T*>(room);
+    scratch.dk_rows = carver.array<T*>(room);
+    scratch.dv_rows = carver.array<T*>(room);
     return scratch;
   }
   std::int64_t p_stride() const { return (tiling_.rows + 6) * panel_width; }
@@ -151,18 +161,18 @@ class Backward {
     std::fill(dq_written_, dq_written_ + written, std::uint8_t{0});
 #pragma omp parallel num_threads(threads_)
     {
+      Carver carver(scratch_ + omp_get_thread_num() * scratch_bytes_);
+      const Scratch scratch = carve_scratch(carver);
 #pragma omp for schedule(static) nowait
       for (std::int64_t i = 0; i < pairs * units; ++i) pack_keys(first_pair, i / units, i % units * panel_width);
 #pragma omp for schedule(static) nowait
       for (std::int64_t i = 0; i < pairs * units; ++i) zero_unseen(first_pair + i / units, i % units * panel_width);
 #pragma omp for schedule(static)
-      for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) pack_queries(first_pair, i);
-      Carver carver(scratch_ + omp_get_thread_num() * scratch_bytes_);
-      const Scratch scratch = carve_scratch(carver);
+      for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) pack_queries(first_pair, i, scratch);
 #pragma omp for schedule(dynamic, 1)
       for (std::int64_t i = 0; i < pairs * groups_; ++i) run_item(first_pair, i / groups_, i % groups_, scratch);
 #pragma omp for schedule(static)
-      for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) sum_groups(first_pair, i);
+      for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) sum_groups(first_pair, i, scratch);
     }
   }
 
@@ -180,11 +190,11 @@ class Backward {
     const std::int32_t* const slots = arrays_.gathered_slots + b * keys_;
     const std::uint8_t* const seen = seen_ + b * keys_;
     const KeyRows<T> k = key_rows(shape_, arrays_.k, b, h, slots, seen, key);
-    pack_transposed(k, shape_.head_dim, depth, k_panels_ + offset + at * depth);
-    pack_rows(k, shape_.head_dim, depth, k_rows_ + offset + (at - inside) * depth + inside * panel_width,
-              key_tile * panel_width);
-    pack_transposed(key_rows(shape_, arrays_.v, b, h, slots, seen, key), shape_.head_dim, depth,
-                    v_panels_ + offset + at * depth);
+    kernels_.pack_transposed(k.row, shape_.head_dim, k_panels_ + offset + at * depth);
+    kernels_.pack_rows(k.row, panel_width, T{1}, shape_.head_dim,
+                       k_rows_ + offset + (at - inside) * depth + inside * panel_width, key_tile * panel_width);
+    const KeyRows<T> v = key_rows(shape_, arrays_.v, b, h, slots, seen, key);
+    kernels_.pack_transposed(v.row, shape_.head_dim, v_panels_ + offset + at * depth);
   }
 
   void zero_unseen(std::int64_t pair, std::int64_t first_key) {
@@ -198,37 +208,40 @@ class Backward {
     }
   }
 
+  TileRows rows_of(std::int64_t first_pair, std::int64_t i) const {
+    const std::int64_t pair = first_pair + i / query_tiles_;
+    const std::int64_t query_tile = i % query_tiles_;
+    return {batch_of(pair), head_of(pair), query_tile / tiling_.head_parts, query_tile % tiling_.head_parts};
+  }
+
   /// q and do of a query tile with Δ = rowsum(do ∘ o) and logsumexp in log2 units; rows without keys become zeros with
   /// logsumexp = +∞, so that p = 0.
-  void pack_queries(std::int64_t first_pair, std::int64_t i) {
-    const std::int64_t pair = i / query_tiles_;
-    const std::int64_t b = batch_of(first_pair + pair);
-    const std::int64_t tile = i % query_tiles_ / tiling_.head_parts;
-    const T factor = static_cast<T>(shape_.scale * std::numbers::log2e);
+  void pack_queries(std::int64_t first_pair, std::int64_t i, const Scratch& scratch) {
+    const TileRows rows = rows_of(first_pair, i);
+    const std::int64_t first = i * tiling_.rows;
     for (std::int64_t row = 0; row < tiling_.rows; ++row) {
-      const TileRow place =
-          tile_row(shape_, tiling_, head_of(first_pair + pair), tile, i % tiling_.head_parts, row);
-      const std::int64_t token = b * shape_.query_length + place.slot;
-      const bool sees = place.slot >= 0 && arrays_.key_begin[token] < arrays_.key_end[token];
-      const std::int64_t from = (token * shape_.query_heads + place.head) * shape_.head_dim;
-      pack_tile_row(sees ? arrays_.q + from : nullptr, factor, shape_.head_dim, tiling_, row,
-                    q_ + i * tiling_.elements());
-      pack_tile_row(sees ? arrays_.d_o + from : nullptr, T{1}, shape_.head_dim, tiling_, row,
-                    d_o_ + i * tiling_.elements());
-      const std::int64_t at = i * tiling_.rows + row;
-      key_begin_[at] = sees ? arrays_.key_begin[token] : 0;
-      key_end_[at] = sees ? arrays_.key_end[token] : 0;
-      logsumexp_[at] = std::numeric_limits<T>::infinity();
-      delta_[at] = 0;
-      if (!sees) continue;
-      const std::int64_t stat = (b * shape_.query_heads + place.head) * shape_.query_length + place.slot;
-      logsumexp_[at] = static_cast<T>(static_cast<double>(arrays_.logsumexp[stat]) * std::numbers::log2e);
-      double delta = 0;
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
-        delta += static_cast<double>(arrays_.d_o[from + d]) * static_cast<double>(arrays_.o[from + d]);
-      }
-      delta_[at] = static_cast<T>(delta);
+      scratch.q_rows[row] = scratch.d_o_rows[row] = scratch.o_rows[row] = nullptr;
+      key_begin_[first + row] = key_end_[first + row] = 0;
+      logsumexp_[first + row] = std::numeric_limits<T>::infinity();
     }
+    for_tile_rows(shape_, tiling_, rows, [&](const TileRow& place) {
+      const std::int64_t token = rows.b * shape_.query_length + place.slot;
+      if (arrays_.key_begin[token] >= arrays_.key_end[token]) return;
+      const std::int64_t from = (token * shape_.query_heads + place.head) * shape_.head_dim;
+      scratch.q_rows[place.row] = arrays_.q + from;
+      scratch.d_o_rows[place.row] = arrays_.d_o + from;
+      scratch.o_rows[place.row] = arrays_.o + from;
+      key_begin_[first + place.row] = arrays_.key_begin[token];
+      key_end_[first + place.row] = arrays_.key_end[token];
+      const std::int64_t stat = (rows.b * shape_.query_heads + place.head) * shape_.query_length + place.slot;
+      logsumexp_[first + place.row] =
+          static_cast<T>(static_cast<double>(arrays_.logsumexp[stat]) * std::numbers::log2e);
+    });
+    kernels_.pack_rows(scratch.q_rows, tiling_.rows, static_cast<T>(shape_.scale * std::numbers::log2e),
+                       shape_.head_dim, q_ + i * tiling_.elements(), tiling_.stride);
+    kernels_.pack_rows(scratch.d_o_rows, tiling_.rows, T{1}, shape_.head_dim, d_o_ + i * tiling_.elements(),
+                       tiling_.stride);
+    kernels_.row_dots(scratch.d_o_rows, scratch.o_rows, tiling_.rows, shape_.head_dim, delta_ + first);
   }
 
   void run_item(std::int64_t first_pair, std::int64_t pair, std::int64_t group, const Scratch& scratch) {
@@ -283,42 +296,42 @@ class Backward {
 
   /// dsᵀ·q was formed with q·scale·log2 e: a factor ln 2 makes it dk.
   void write_key_gradients(std::int64_t b, std::int64_t h, std::int64_t low, const Scratch& scratch) {
-    const T ln2 = static_cast<T>(std::numbers::ln2);
-    for (std::int64_t key = low; key < std::min(low + key_tile, keys_); ++key) {
-      if (seen_[b * keys_ + key] == 0) continue;
-      const std::int64_t place = key_offset(shape_, b, h, arrays_.gathered_slots[b * keys_ + key]);
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
-        const std::int64_t at =
-            d / panel_width * key_tile * panel_width + (key - low) * panel_width + d % panel_width;
-        arrays_.dk[place + d] = scratch.dk[at] * ln2;
-        arrays_.dv[place + d] = scratch.dv[at];
-      }
+    const std::int64_t count = std::min(key_tile, keys_ - low);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t key = b * keys_ + low + i;
+      const std::int64_t place = key_offset(shape_, b, h, arrays_.gathered_slots[key]);
+      scratch.dk_rows[i] = seen_[key] != 0 ? arrays_.dk + place : nullptr;
+      scratch.dv_rows[i] = seen_[key] != 0 ? arrays_.dv + place : nullptr;
     }
+    constexpr std::int64_t stride = key_tile * panel_width;
+    std::fill(scratch.factors, scratch.factors + count, static_cast<T>(std::numbers::ln2));
+    kernels_.unpack_rows(scratch.dk, stride, count, scratch.factors, shape_.head_dim, scratch.dk_rows);
+    std::fill(scratch.factors, scratch.factors + count, T{1});
+    kernels_.unpack_rows(scratch.dv, stride, count, scratch.factors, shape_.head_dim, scratch.dv_rows);
   }
 
-  void sum_groups(std::int64_t first_pair, std::int64_t i) {
-    const std::int64_t pair = i / query_tiles_;
-    const std::int64_t b = batch_of(first_pair + pair);
-    const std::int64_t query_tile = i % query_tiles_;
-    const T scale = static_cast<T>(shape_.scale);
-    for (std::int64_t row = 0; row < tiling_.rows; ++row) {
-      const TileRow place = tile_row(shape_, tiling_, head_of(first_pair + pair), query_tile / tiling_.head_parts,
-                                     query_tile % tiling_.head_parts, row);
-      if (place.slot < 0) continue;
-      T* const to = arrays_.dq + ((b * shape_.query_length + place.slot) * shape_.query_heads + place.head) *
-                                     shape_.head_dim;
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d) to[d] = 0;
-      if (key_begin_[i * tiling_.rows + row] >= key_end_[i * tiling_.rows + row]) continue;
-      for (std::int64_t group = 0; group < groups_; ++group) {
-        const std::int64_t buffer = (pair * groups_ + group) * query_tiles_ + query_tile;
-        if (dq_written_[buffer] == 0) continue;
-        const T* const from = dq_ + buffer * tiling_.elements() + row * panel_width;
-        for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
-          to[d] += from[d / panel_width * tiling_.stride + d % panel_width];
-        }
-      }
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d) to[d] *= scale;
+  /// Adds the groups' dQ of a query tile in their order and writes the rows.
+  void sum_groups(std::int64_t first_pair, std::int64_t i, const Scratch& scratch) {
+    const TileRows rows = rows_of(first_pair, i);
+    T* sum = nullptr;
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      const std::int64_t buffer = (i / query_tiles_ * groups_ + group) * query_tiles_ + i % query_tiles_;
+      if (dq_written_[buffer] == 0) continue;
+      T* const part = dq_ + buffer * tiling_.elements();
+      if (sum != nullptr) kernels_.add(part, tiling_.elements(), sum);
+      if (sum == nullptr) sum = part;
     }
+    std::fill(scratch.dq_rows, scratch.dq_rows + tiling_.rows, nullptr);
+    for_tile_rows(shape_, tiling_, rows, [&](const TileRow& place) {
+      const std::int64_t token = rows.b * shape_.query_length + place.slot;
+      T* const dq = arrays_.dq + (token * shape_.query_heads + place.head) * shape_.head_dim;
+      const bool sees = arrays_.key_begin[token] < arrays_.key_end[token];
+      if (!sees) std::fill(dq, dq + shape_.head_dim, T{0});
+      scratch.dq_rows[place.row] = sees ? dq : nullptr;
+    });
+    if (sum == nullptr) return;
+    std::fill(scratch.factors, scratch.factors + tiling_.rows, static_cast<T>(shape_.scale));
+    kernels_.unpack_rows(sum, tiling_.stride, tiling_.rows, scratch.factors, shape_.head_dim, scratch.dq_rows);
   }
 
   const AttentionShape& shape_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "engines/cpu/attention_kernel.h"
@@ -39,8 +40,10 @@ struct Arrays {
 
 template <typename T>
 struct Scratch {
-  T *q, *scores, *lanes, *row_stats, *o, *row_max, *row_sum;
+  T *q, *scores, *lanes, *row_stats, *o, *row_max, *row_sum, *factors;
   std::int32_t *key_begin, *key_end;
+  const T** from;
+  T** to;
 };
 
 template <typename T>
@@ -104,6 +107,9 @@ class Forward {
     scratch.row_sum = carver.array<T>(row_room);
     scratch.key_begin = carver.array<std::int32_t>(rows);
     scratch.key_end = carver.array<std::int32_t>(rows);
+    scratch.factors = carver.array<T>(rows);
+    scratch.from = carver.array<const T*>(rows);
+    scratch.to = carver.array<T*>(rows);
     return scratch;
   }
   /// Six rows of padding: without them all panels of a row meet in the same cache sets.
@@ -153,17 +159,19 @@ class Forward {
       const std::int64_t key = keys.low + at;
       if (key >= keys.high) return;
       const std::int64_t inside = at % forward_key_tile;
-      pack_transposed(key_rows(shape_, arrays_.k, b, h, slots, seen, key), shape_.head_dim, depth,
-                      k_panels + at * depth);
-      pack_rows(key_rows(shape_, arrays_.v, b, h, slots, seen, key), shape_.head_dim, depth,
-                v_tiles + (at - inside) * depth + inside * panel_width, forward_key_tile * panel_width);
+      const KeyRows<T> k = key_rows(shape_, arrays_.k, b, h, slots, seen, key);
+      kernels_.pack_transposed(k.row, shape_.head_dim, k_panels + at * depth);
+      const KeyRows<T> v = key_rows(shape_, arrays_.v, b, h, slots, seen, key);
+      kernels_.pack_rows(v.row, panel_width, T{1}, shape_.head_dim,
+                         v_tiles + (at - inside) * depth + inside * panel_width, forward_key_tile * panel_width);
     }
   }
 
   void run_item(std::int64_t first_pair, const Item& item, const Scratch<T>& scratch) {
     const std::int64_t b = (first_pair + item.pair) / shape_.group_kv_heads;
     const std::int64_t h = (first_pair + item.pair) % shape_.group_kv_heads;
-    pack_queries(b, h, item, scratch);
+    const TileRows rows{b, h, item.tile, item.part};
+    pack_queries(rows, scratch);
     const KeyRange& range = ranges_[b * tiling_.tiles + item.tile];
     const std::int64_t pair_offset = item.pair * packed_keys_ * tiling_.depth;
     kernels_.forward({.rows = tiling_.rows,
@@ -187,42 +195,45 @@ class Forward {
                       .o_stride = tiling_.stride,
                       .row_max = scratch.row_max,
                       .row_sum = scratch.row_sum});
-    write_rows(b, h, item, scratch);
+    write_rows(rows, scratch);
   }
 
   /// Scaled by scale·log2 e, so that a score needs no further factor before exp2.
-  void pack_queries(std::int64_t b, std::int64_t h, const Item& item, const Scratch<T>& scratch) {
-    const T factor = static_cast<T>(shape_.scale * std::numbers::log2e);
+  void pack_queries(const TileRows& rows, const Scratch<T>& scratch) {
     for (std::int64_t row = 0; row < tiling_.rows; ++row) {
-      const TileRow place = tile_row(shape_, tiling_, h, item.tile, item.part, row);
-      const std::int64_t token = b * shape_.query_length + place.slot;
-      const bool sees = place.slot >= 0 && arrays_.key_begin[token] < arrays_.key_end[token];
-      const T* const from =
-          sees ? arrays_.q + (token * shape_.query_heads + place.head) * shape_.head_dim : nullptr;
-      pack_tile_row(from, factor, shape_.head_dim, tiling_, row, scratch.q);
-      scratch.key_begin[row] = sees ? arrays_.key_begin[token] : 0;
-      scratch.key_end[row] = sees ? arrays_.key_end[token] : 0;
+      scratch.from[row] = nullptr;
+      scratch.key_begin[row] = scratch.key_end[row] = 0;
     }
+    for_tile_rows(shape_, tiling_, rows, [&](const TileRow& place) {
+      const std::int64_t token = rows.b * shape_.query_length + place.slot;
+      if (arrays_.key_begin[token] >= arrays_.key_end[token]) return;
+      scratch.from[place.row] = arrays_.q + (token * shape_.query_heads + place.head) * shape_.head_dim;
+      scratch.key_begin[place.row] = arrays_.key_begin[token];
+      scratch.key_end[place.row] = arrays_.key_end[token];
+    });
+    kernels_.pack_rows(scratch.from, tiling_.rows, static_cast<T>(shape_.scale * std::numbers::log2e), shape_.head_dim,
+                       scratch.q, tiling_.stride);
   }
 
-  void write_rows(std::int64_t b, std::int64_t h, const Item& item, const Scratch<T>& scratch) {
-    for (std::int64_t row = 0; row < tiling_.rows; ++row) {
-      const TileRow place = tile_row(shape_, tiling_, h, item.tile, item.part, row);
-      if (place.slot < 0) continue;
-      const bool sees = scratch.key_begin[row] < scratch.key_end[row];
-      const T inverse = sees ? T{1} / scratch.row_sum[row] : T{0};
-      T* const to =
-          arrays_.o + ((b * shape_.query_length + place.slot) * shape_.query_heads + place.head) * shape_.head_dim;
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
-        const T value = scratch.o[d / panel_width * tiling_.stride + row * panel_width + d % panel_width];
-        // Adding 0 makes −0 to +0: which of them a sum of nothing left depends on the keys masked beside it.
-        to[d] = sees ? value * inverse + T{0} : T{0};
+  /// Unpacking adds 0: whether a sum that vanished is −0 or +0 may depend on the keys masked beside it.
+  void write_rows(const TileRows& rows, const Scratch<T>& scratch) {
+    std::fill(scratch.to, scratch.to + tiling_.rows, nullptr);
+    for_tile_rows(shape_, tiling_, rows, [&](const TileRow& place) {
+      const std::int64_t token = rows.b * shape_.query_length + place.slot;
+      T* const o = arrays_.o + (token * shape_.query_heads + place.head) * shape_.head_dim;
+      T& logsumexp =
+          arrays_.logsumexp[(rows.b * shape_.query_heads + place.head) * shape_.query_length + place.slot];
+      if (scratch.key_begin[place.row] >= scratch.key_end[place.row]) {
+        std::fill(o, o + shape_.head_dim, T{0});
+        logsumexp = -std::numeric_limits<T>::infinity();
+        return;
       }
-      const double logsumexp = static_cast<double>(scratch.row_max[row]) * std::numbers::ln2 +
-                               std::log(static_cast<double>(scratch.row_sum[row]));
-      arrays_.logsumexp[(b * shape_.query_heads + place.head) * shape_.query_length + place.slot] =
-          sees ? static_cast<T>(logsumexp) : -std::numeric_limits<T>::infinity();
-    }
+      scratch.to[place.row] = o;
+      scratch.factors[place.row] = T{1} / scratch.row_sum[place.row];
+      logsumexp = static_cast<T>(static_cast<double>(scratch.row_max[place.row]) * std::numbers::ln2 +
+                                 std::log(static_cast<double>(scratch.row_sum[place.row])));
+    });
+    kernels_.unpack_rows(scratch.o, tiling_.stride, tiling_.rows, scratch.factors, shape_.head_dim, scratch.to);
   }
 
   const AttentionShape& shape_;

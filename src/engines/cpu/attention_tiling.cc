@@ -134,58 +134,9 @@ KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std
   return rows;
 }
 
-template <typename T>
-void pack_transposed(const KeyRows<T>& rows, std::int64_t head_dim, std::int64_t depth, T* panel) {
-  for (std::int64_t i = 0; i < panel_width; ++i) {
-    const T* const from = rows.row[i];
-    const std::int64_t filled = from == nullptr ? 0 : head_dim;
-    for (std::int64_t d = 0; d < filled; ++d) panel[d * panel_width + i] = from[d];
-    for (std::int64_t d = filled; d < depth; ++d) panel[d * panel_width + i] = 0;
-  }
-}
-
-template <typename T>
-void pack_rows(const KeyRows<T>& rows, std::int64_t head_dim, std::int64_t depth, T* to, std::int64_t stride) {
-  for (std::int64_t i = 0; i < panel_width; ++i) {
-    const T* const from = rows.row[i];
-    const std::int64_t filled = from == nullptr ? 0 : head_dim;
-    for (std::int64_t d = 0; d < depth; d += panel_width) {
-      T* const place = to + d / panel_width * stride + i * panel_width;
-      const std::int64_t count = std::clamp<std::int64_t>(filled - d, 0, panel_width);
-      for (std::int64_t j = 0; j < count; ++j) place[j] = from[d + j];
-      for (std::int64_t j = count; j < panel_width; ++j) place[j] = 0;
-    }
-  }
-}
-
-TileRow tile_row(const AttentionShape& shape, const QueryTiling& tiling, std::int64_t h, std::int64_t tile,
-                 std::int64_t part, std::int64_t row) {
-  const std::int64_t slot = tile * tiling.positions + row / tiling.heads;
-  const std::int64_t head = part * tiling.heads + row % tiling.heads;
-  const bool real = row < tiling.positions * tiling.heads && slot < shape.query_length && head < tiling.group;
-  return {real ? slot : -1, (shape.kv_head_begin + h) * tiling.group + head};
-}
-
-template <typename T>
-void pack_tile_row(const T* from, T factor, std::int64_t head_dim, const QueryTiling& tiling, std::int64_t row, T* to) {
-  const std::int64_t filled = from == nullptr ? 0 : head_dim;
-  for (std::int64_t d = 0; d < tiling.depth; d += panel_width) {
-    T* const place = to + d / panel_width * tiling.stride + row * panel_width;
-    const std::int64_t count = std::clamp<std::int64_t>(filled - d, 0, panel_width);
-    for (std::int64_t j = 0; j < count; ++j) place[j] = from[d + j] * factor;
-    for (std::int64_t j = count; j < panel_width; ++j) place[j] = 0;
-  }
-}
-
 template KeyRows<float> key_rows(const AttentionShape&, const float*, std::int64_t, std::int64_t, const std::int32_t*,
                                  const std::uint8_t*, std::int64_t);
 template KeyRows<double> key_rows(const AttentionShape&, const double*, std::int64_t, std::int64_t,
                                   const std::int32_t*, const std::uint8_t*, std::int64_t);
-template void pack_transposed(const KeyRows<float>&, std::int64_t, std::int64_t, float*);
-template void pack_transposed(const KeyRows<double>&, std::int64_t, std::int64_t, double*);
-template void pack_rows(const KeyRows<float>&, std::int64_t, std::int64_t, float*, std::int64_t);
-template void pack_rows(const KeyRows<double>&, std::int64_t, std::int64_t, double*, std::int64_t);
-template void pack_tile_row(const float*, float, std::int64_t, const QueryTiling&, std::int64_t, float*);
-template void pack_tile_row(const double*, double, std::int64_t, const QueryTiling&, std::int64_t, double*);
 
 }  // namespace maxtext

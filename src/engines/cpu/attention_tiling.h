@@ -2,6 +2,7 @@
 // Forward and backward share it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engines/cpu/attention_kernel.h"
@@ -54,8 +55,9 @@ SeenKeys find_seen_keys(const AttentionShape& shape, std::int64_t b, const std::
 
 /// Where key j of batch row b and head h (of this group) lies in k, v, dk, dv; `slots` = gathered_slots of row b.
 inline std::int64_t key_offset(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int32_t slot) {
-  const std::int64_t device = slot / shape.kv_length;
-  const std::int64_t t = slot % shape.kv_length;
+  const std::int32_t length = static_cast<std::int32_t>(shape.kv_length);
+  const std::int64_t device = slot / length;
+  const std::int64_t t = slot % length;
   return (((device * shape.batch + b) * shape.kv_length + t) * shape.group_kv_heads + h) * shape.head_dim;
 }
 
@@ -68,23 +70,31 @@ template <typename T>
 KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std::int64_t h,
                     const std::int32_t* slots, const std::uint8_t* seen, std::int64_t key);
 
-/// The transpose: panel [depth][16] of 16 keys; null rows become zeros.
-template <typename T>
-void pack_transposed(const KeyRows<T>& rows, std::int64_t head_dim, std::int64_t depth, T* panel);
-/// Sixteen rows of a panel matrix.
-template <typename T>
-void pack_rows(const KeyRows<T>& rows, std::int64_t head_dim, std::int64_t depth, T* to, std::int64_t stride);
-
-/// A row of a query tile.
-struct TileRow {
-  std::int64_t slot;  ///< query slot, or −1 for a row that pads the tile
-  std::int64_t head;  ///< query head among all
+/// The rows of one query tile.
+struct TileRows {
+  std::int64_t b;
+  std::int64_t h;     ///< KV head within the group
+  std::int64_t tile;  ///< run of positions
+  std::int64_t part;  ///< of the heads
 };
-TileRow tile_row(const AttentionShape& shape, const QueryTiling& tiling, std::int64_t h, std::int64_t tile,
-                 std::int64_t part, std::int64_t row);
-
-/// Copies `from`·factor as row `row` of a packed tile; zeros when from is null.
-template <typename T>
-void pack_tile_row(const T* from, T factor, std::int64_t head_dim, const QueryTiling& tiling, std::int64_t row, T* to);
+struct TileRow {
+  std::int64_t slot;  ///< query slot
+  std::int64_t head;  ///< query head among all
+  std::int64_t row;   ///< of the tile
+};
+/// Calls visit(TileRow) for each real row of a tile; rows that pad it are left out.
+template <typename Visit>
+void for_tile_rows(const AttentionShape& shape, const QueryTiling& tiling, const TileRows& rows, Visit&& visit) {
+  const std::int64_t first_slot = rows.tile * tiling.positions;
+  const std::int64_t first_head = rows.part * tiling.heads;
+  const std::int64_t heads = std::min(tiling.heads, tiling.group - first_head);
+  const std::int64_t positions = std::min(tiling.positions, shape.query_length - first_slot);
+  for (std::int64_t p = 0; p < positions; ++p) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      visit(TileRow{first_slot + p, (shape.kv_head_begin + rows.h) * tiling.group + first_head + h,
+                    p * tiling.heads + h});
+    }
+  }
+}
 
 }  // namespace maxtext

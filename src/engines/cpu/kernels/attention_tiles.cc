@@ -2,6 +2,7 @@
 #include "engines/cpu/kernels/attention_tiles.h"
 
 #include "engines/cpu/kernels/panel_gemm.h"
+#include "engines/cpu/kernels/row_copies.h"
 
 namespace maxtext::MAXTEXT_ISA {
 namespace {
@@ -340,11 +341,16 @@ void backward(const BackwardTile<T>& tile) {
                                     AddOp<T>{tile.dq, tile.q_stride, tile.dq_is_new});
 }
 
+template <typename T>
+constexpr AttentionTiles<T> all_of() {
+  return {forward<T>, backward<T>, pack_rows<T>, pack_transposed<T>, unpack_rows<T>, row_dots<T>, add<T>};
+}
+
 }  // namespace
 
 extern const AttentionTiles<float> float_attention_tiles;
-const AttentionTiles<float> float_attention_tiles = {forward<float>, backward<float>};
+const AttentionTiles<float> float_attention_tiles = all_of<float>();
 extern const AttentionTiles<double> double_attention_tiles;
-const AttentionTiles<double> double_attention_tiles = {forward<double>, backward<double>};
+const AttentionTiles<double> double_attention_tiles = all_of<double>();
 
 }  // namespace maxtext::MAXTEXT_ISA

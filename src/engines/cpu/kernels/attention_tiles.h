@@ -75,6 +75,22 @@ template <typename T>
 struct AttentionTiles {
   void (*forward)(const ForwardTile<T>& tile);
   void (*backward)(const BackwardTile<T>& tile);
+
+  // Between the caller's rows and panels. These cost time linear in S, but as scalar code they took 15 % of a call at
+  // S 1024. A row is given by a pointer to its head_dim elements.
+
+  /// Rows of a panel matrix: rows[r]·factor, zeros where the pointer is null and beyond head_dim.
+  void (*pack_rows)(const T* const* rows, std::int64_t count, T factor, std::int64_t head_dim, T* to,
+                    std::int64_t stride);
+  /// A panel [depth][16] from 16 rows; zeros where a pointer is null and beyond head_dim.
+  void (*pack_transposed)(const T* const* rows, std::int64_t head_dim, T* panel);
+  /// rows[r] = from[r]·factors[r] + 0, skipping null pointers. (The 0 turns −0 into +0.)
+  void (*unpack_rows)(const T* from, std::int64_t stride, std::int64_t count, const T* factors, std::int64_t head_dim,
+                      T* const* rows);
+  /// dots[r] = a[r]·b[r], 0 where a[r] is null.
+  void (*row_dots)(const T* const* a, const T* const* b, std::int64_t count, std::int64_t head_dim, T* dots);
+  /// to += from, a multiple of 16 elements.
+  void (*add)(const T* from, std::int64_t count, T* to);
 };
 
 /// Whether this CPU executes `set` and this program contains kernels for it.
