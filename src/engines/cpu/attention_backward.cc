@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 #include "engines/cpu/attention_kernel.h"
 #include "engines/cpu/attention_tiling.h"
@@ -93,6 +94,8 @@ class Backward {
     counts_ = carver.array<std::int32_t>(keys_ + 1);
     areas_ = carver.array<std::int64_t>(key_tiles_);
     group_of_ = carver.array<std::int8_t>(shape_.batch * key_tiles_);
+    loads_ = carver.array<std::int64_t>(shape_.batch * groups_);
+    items_ = carver.array<std::int32_t>(round_pairs_ * groups_);
     dq_written_ = carver.array<std::uint8_t>(round_pairs_ * groups_ * query_tiles_);
     key_begin_ = carver.array<std::int32_t>(rows);
     key_end_ = carver.array<std::int32_t>(rows);
@@ -143,7 +146,8 @@ class Backward {
         low = high;
       }
     }
-    std::int64_t load[most_groups] = {};
+    std::int64_t* const load = loads_ + b * groups_;
+    std::fill(load, load + groups_, 0);
     for (std::int64_t dealt = 0; dealt < key_tiles_; ++dealt) {
       std::int64_t largest = -1;
       for (std::int64_t i = 0; i < key_tiles_; ++i) {
@@ -159,6 +163,7 @@ class Backward {
     const std::int64_t units = packed_keys_ / panel_width;
     const std::int64_t written = pairs * groups_ * query_tiles_;
     std::fill(dq_written_, dq_written_ + written, std::uint8_t{0});
+    order_items(first_pair, pairs);
 #pragma omp parallel num_threads(threads_)
     {
       Carver carver(scratch_ + omp_get_thread_num() * scratch_bytes_);
@@ -170,10 +175,22 @@ class Backward {
 #pragma omp for schedule(static)
       for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) pack_queries(first_pair, i, scratch);
 #pragma omp for schedule(dynamic, 1)
-      for (std::int64_t i = 0; i < pairs * groups_; ++i) run_item(first_pair, i / groups_, i % groups_, scratch);
+      for (std::int64_t i = 0; i < pairs * groups_; ++i) {
+        run_item(first_pair, items_[i] / groups_, items_[i] % groups_, scratch);
+      }
 #pragma omp for schedule(static)
       for (std::int64_t i = 0; i < pairs * query_tiles_; ++i) sum_groups(first_pair, i, scratch);
     }
+  }
+
+  /// Items pair·groups + group, the largest first; only the schedule depends on it.
+  void order_items(std::int64_t first_pair, std::int64_t pairs) {
+    const auto load_of = [&](std::int32_t item) {
+      return loads_[batch_of(first_pair + item / groups_) * groups_ + item % groups_];
+    };
+    std::iota(items_, items_ + pairs * groups_, 0);
+    std::sort(items_, items_ + pairs * groups_,
+              [&](std::int32_t a, std::int32_t b) { return load_of(a) > load_of(b); });
   }
 
   std::int64_t batch_of(std::int64_t pair) const { return pair / shape_.group_kv_heads; }
@@ -352,6 +369,8 @@ class Backward {
   std::int32_t* counts_ = nullptr;
   std::int64_t* areas_ = nullptr;
   std::int8_t* group_of_ = nullptr;
+  std::int64_t* loads_ = nullptr;
+  std::int32_t* items_ = nullptr;
   std::uint8_t* dq_written_ = nullptr;
   std::int32_t* key_begin_ = nullptr;
   std::int32_t* key_end_ = nullptr;
