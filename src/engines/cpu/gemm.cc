@@ -6,17 +6,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 namespace maxtext {
 namespace {
 
-/// Below 16 rows oneDNN takes other paths, whose rows round differently.
-constexpr std::int64_t kLeastRows = 32;
+/// With fewer rows oneDNN takes other paths, whose rows round differently (16 on AVX-512, 48 on AVX2).
+constexpr std::int64_t kLeastRows = 48;
 constexpr std::int64_t kRowGranule = 16;
 /// A thread packs its columns of the second operand; when every thread of a pair packs all of 8192 columns, a tenth of
 /// the time is lost, so wide products are cut by columns first.
 constexpr std::int64_t kPanelColumns = 4096;
 constexpr std::int64_t kMostPanels = 8;
+constexpr std::int64_t kRowsDepth = 768;
 
 struct Product {
   char transpose_a, transpose_b;
@@ -29,24 +31,33 @@ struct Product {
   float* y;
 };
 
-/// The part of `p` within [row, row + rows) × [column, column + columns), on the calling thread if it is in a team.
-dnnl_status_t multiply_part(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t column,
-                            std::int64_t columns) {
-  const float* a = p.a + (p.transpose_a == 'N' ? row * p.stride_a : row);
-  const float* b = p.b + (p.transpose_b == 'N' ? column : column * p.stride_b);
-  return dnnl_sgemm(p.transpose_a, p.transpose_b, rows, columns, p.depth, 1.0F, a, p.stride_a, b, p.stride_b,
-                    p.accumulate ? 1.0F : 0.0F, p.y + row * p.columns + column, p.columns);
-}
-
 /// Start of part `index` when `count` is cut into `parts` at multiples of kRowGranule.
 std::int64_t part_begin(std::int64_t count, std::int64_t parts, std::int64_t index) {
   return index == parts ? count : count * index / parts / kRowGranule * kRowGranule;
 }
 
+/// The part of `p` within [row, row + rows) × [column, column + columns), on the calling thread if it is in a team. The
+/// depth is cut into parts of at most `most_depth`, added in order.
+dnnl_status_t multiply_part(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t column,
+                            std::int64_t columns, std::int64_t most_depth) {
+  const std::int64_t parts = p.depth <= most_depth ? 1 : (p.depth + most_depth - 1) / most_depth;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t first = part_begin(p.depth, parts, part);
+    const std::int64_t depth = part_begin(p.depth, parts, part + 1) - first;
+    const float* a = p.a + (p.transpose_a == 'N' ? row * p.stride_a + first : first * p.stride_a + row);
+    const float* b = p.b + (p.transpose_b == 'N' ? first * p.stride_b + column : column * p.stride_b + first);
+    const float beta = p.accumulate || part > 0 ? 1.0F : 0.0F;
+    const dnnl_status_t status = dnnl_sgemm(p.transpose_a, p.transpose_b, rows, columns, depth, 1.0F, a, p.stride_a, b,
+                                            p.stride_b, beta, p.y + row * p.columns + column, p.columns);
+    if (status != dnnl_success) return status;
+  }
+  return dnnl_success;
+}
+
 /// oneDNN's own threading splits the depth for some shapes, so its sums depend on the number of threads. So each
 /// thread of the team calls it for one slab of rows × panel of columns at a time, and cuts never show in the result.
 /// Measured on 2 cores of a Zen 4: 93-102% of the 2048³ rate for the products of a 512-wide layer.
-void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels) {
+void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels, std::int64_t most_depth) {
   std::atomic<dnnl_status_t> failure{dnnl_success};
   // Always the whole team: inside a team of one oneDNN would start its own.
 #pragma omp parallel for schedule(static)
@@ -54,7 +65,7 @@ void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels)
     const std::int64_t row = part_begin(p.rows, slabs, task / panels);
     const std::int64_t column = part_begin(p.columns, panels, task % panels);
     const dnnl_status_t status = multiply_part(p, row, part_begin(p.rows, slabs, task / panels + 1) - row, column,
-                                               part_begin(p.columns, panels, task % panels + 1) - column);
+                                               part_begin(p.columns, panels, task % panels + 1) - column, most_depth);
     if (status != dnnl_success) failure = status;
   }
   if (failure != dnnl_success) {
@@ -63,13 +74,23 @@ void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels)
   }
 }
 
-/// x · wᵀ: oneDNN packs both operands, and a row's bits are the same in every call with at least 16 rows. Slabs may
-/// follow the team (long ones are faster); panels follow the shape.
+/// With AVX-512 a row's bits are the same however many rows a call has; with less, beyond 256 rows oneDNN cuts the
+/// depth otherwise (observed with version 2.6; the test of row independence would tell).
+std::int64_t most_rows_per_call() {
+  const bool avx512 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  return avx512 ? std::numeric_limits<std::int64_t>::max() : 144;
+}
+
+/// x · wᵀ: up to a depth of 768, and between the two limits of rows, a row's bits are the same in every call. So slabs
+/// may follow the team (long ones are faster); panels follow the shape.
 void multiply_rows(const Product& p) {
   const std::int64_t panels = std::clamp<std::int64_t>(p.columns / kPanelColumns, 1, kMostPanels);
-  const std::int64_t most_slabs = std::max<std::int64_t>(1, p.rows / kLeastRows);
   const std::int64_t threads = omp_get_max_threads();
-  multiply_in_team(p, std::min(most_slabs, (threads + panels - 1) / panels), panels);
+  const std::int64_t wanted =
+      std::max((threads + panels - 1) / panels, (p.rows - 1) / (most_rows_per_call() - kRowGranule) + 1);
+  // Cuts fall on multiples of the granule, so a slab may be that much shorter than its share.
+  const std::int64_t most_slabs = std::max<std::int64_t>(1, p.rows / (kLeastRows + kRowGranule));
+  multiply_in_team(p, std::min(most_slabs, wanted), panels, kRowsDepth);
 }
 
 /// Other forms: with few rows oneDNN reads the second operand in place and rounds differently, so slabs follow the
@@ -78,7 +99,7 @@ void multiply_slabs(const Product& p) {
   if (p.rows == 0 || p.columns == 0) return;
   constexpr std::int64_t kSlabRows = 128;
   const std::int64_t slabs = p.rows < kSlabRows ? 1 : p.rows < 4 * kSlabRows ? 2 : (p.rows / kSlabRows + 3) / 4 * 4;
-  multiply_in_team(p, slabs, 1);
+  multiply_in_team(p, slabs, 1, p.depth);
 }
 
 }  // namespace
