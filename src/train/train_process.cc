@@ -17,6 +17,16 @@ bool reports(const Transport& transport) { return transport.local_devices().fron
 
 std::int64_t evaluation_batches(const Config& config) { return config.integer("eval_steps"); }
 
+/// An empty object when Hugging Face has no family for the shape, as for windows on some layers of a Llama: that is no
+/// reason to lose a checkpoint, and `maxtext convert` says what is missing.
+nlohmann::json hf_config_of(const ModelShape& shape) {
+  try {
+    return nlohmann::json::parse(write_hf_config(shape));
+  } catch (const ConfigError&) {
+    return nlohmann::json::object();
+  }
+}
+
 }  // namespace
 
 StartPoint find_start(const Config& config, const RunSetup& setup) {
@@ -97,7 +107,7 @@ CheckpointInfo TrainProcess::checkpoint_info(std::int64_t completed_steps) const
   info.cursor[kNextRow] = start_.cursor + (completed_steps - start_.completed_steps) * setup_.batch.global;
   info.trainer["init_weights_seed"] = config_.integer("init_weights_seed");
   info.config = config_snapshot(config_);
-  info.hf_config = nlohmann::json::parse(write_hf_config(setup_.shape));
+  info.hf_config = hf_config_of(setup_.shape);
   return info;
 }
 
