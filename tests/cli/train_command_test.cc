@@ -128,6 +128,13 @@ TEST_F(TrainCommand, StepsThatACrashLostAreWrittenOnceWhenTheyAreDoneAgain) {
   EXPECT_THAT(steps, ElementsAre(0, 1, 2, 3));
 }
 
+TEST_F(TrainCommand, AModelThatHuggingFaceHasNoNameForIsSavedAndResumed) {
+  const std::string windows = "attention_layer_pattern=global,local_sliding sliding_window_size=8 ";
+  train("windows", windows + "steps=2");
+  train("windows", windows + "steps=4");
+  EXPECT_THAT(losses("windows"), SizeIs(4));
+}
+
 TEST_F(TrainCommand, APipeGetsWholeLinesAndNoBar) {
   for (const std::string& line : train("piped", "steps=3")) {
     EXPECT_EQ(line.find('\r'), std::string::npos) << line;
