@@ -25,4 +25,7 @@ int convert_command(const Arguments& arguments);
 /// `maxtext train-tokenizer`: a sentencepiece model from text.
 int train_tokenizer_command(const Arguments& arguments);
 
+/// `maxtext bench`: speed and memory, measured against the machine's own peaks.
+int bench_command(const Arguments& arguments);
+
 }  // namespace maxtext

@@ -33,6 +33,7 @@ constexpr std::array kCommands = {
     Command{"config", "explain configuration keys, or print the resolved configuration", config_command},
     Command{"train-tokenizer", "train a sentencepiece tokenizer on text", train_tokenizer_command},
     Command{"convert", "turn a checkpoint into a Hugging Face directory, or the other way", convert_command},
+    Command{"bench", "measure speed and memory", bench_command},
 };
 
 std::string usage() {

@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <fstream>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/bench/benchmarks.h"
+#include "cli/commands.h"
+#include "config/nearest.h"
+
+namespace maxtext {
+namespace {
+
+struct Benchmark {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<bench::Setting> (*settings)();
+  bench::Json (*run)(const bench::Assignments& assignments);
+};
+
+constexpr std::array kBenchmarks = {
+    Benchmark{"gemm", "matrix products against the peak", bench::gemm_settings, bench::gemm_bench},
+    Benchmark{"bandwidth", "memory reads against the best read", bench::bandwidth_settings, bench::bandwidth_bench},
+    Benchmark{"attention", "attention forward and backward against the GEMM peak", bench::attention_settings,
+              bench::attention_bench},
+    Benchmark{"step",
+              "training steps against the GEMM peak, with tokens/s and memory; takes any configuration key, or "
+              "a configuration file first",
+              bench::step_settings, bench::step_bench},
+    Benchmark{"context", "context parallelism against one device, reordering against none; takes any configuration key",
+              bench::context_settings, bench::context_bench},
+};
+
+std::string all_keys_help() {
+  std::string text;
+  for (const Benchmark& benchmark : kBenchmarks) {
+    text += fmt::format("{}: {}\n", benchmark.name, benchmark.summary);
+    for (const bench::Setting& setting : benchmark.settings()) {
+      text += fmt::format("  {}={}  {}\n", setting.name, setting.value, setting.help);
+    }
+  }
+  return text;
+}
+
+const Benchmark& find_benchmark(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Benchmark& benchmark : kBenchmarks) {
+    if (benchmark.name == name) return benchmark;
+    names.push_back(benchmark.name);
+  }
+  fail_config("bench: '{}' is not a benchmark{}; there are {}", name, did_you_mean(name, names),
+              fmt::join(names, ", "));
+}
+
+/// Opened before anything is measured.
+std::ofstream open_json(const std::string& path) {
+  std::ofstream stream;
+  if (path.empty()) return stream;
+  stream.open(path);
+  if (!stream) fail_config("--json {}: cannot be written", path);
+  return stream;
+}
+
+}  // namespace
+
+int bench_command(const Arguments& arguments) {
+  CLI::App options("Measure speed as a ratio of two things in alternation: median of the pairs and their spread.",
+                   "maxtext bench");
+  std::string name;
+  Arguments assignments;
+  std::string json_path;
+  options.add_option("benchmark", name, "gemm, bandwidth, attention, step or context")->required();
+  options.add_option("settings", assignments, "key=value ..., lists separated by commas");
+  options.add_option("--json", json_path, "Write the figures with their configuration to this file");
+  options.footer(all_keys_help());
+  if (!parse_arguments(options, arguments)) return 0;
+  const Benchmark& benchmark = find_benchmark(name);
+  std::ofstream json = open_json(json_path);
+  const bench::Json report = benchmark.run(assignments);
+  if (json_path.empty()) return 0;
+  json << report.dump(2) << "\n";
+  json.close();
+  if (!json) fail("--json {}: writing failed", json_path);
+  return 0;
+}
+
+}  // namespace maxtext
