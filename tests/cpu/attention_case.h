@@ -98,8 +98,8 @@ inline AttentionResult brute_force(const AttentionProblem& x) {
         };
         double highest = -std::numeric_limits<double>::infinity();
         for (std::int64_t j = begin; j < end; ++j) {
-          p[static_cast<std::size_t>(j)] = x.scale * dot(&x.q[static_cast<std::size_t>(row)],
-                                                         &x.k[static_cast<std::size_t>(key(j))]);
+          p[static_cast<std::size_t>(j)] =
+              x.scale * dot(&x.q[static_cast<std::size_t>(row)], &x.k[static_cast<std::size_t>(key(j))]);
           highest = std::max(highest, p[static_cast<std::size_t>(j)]);
         }
         double sum = 0;
@@ -115,8 +115,9 @@ inline AttentionResult brute_force(const AttentionProblem& x) {
         const double delta = dot(&x.d_o[static_cast<std::size_t>(row)], &r.o[static_cast<std::size_t>(row)]);
         for (std::int64_t j = begin; j < end; ++j) {
           const double probability = p[static_cast<std::size_t>(j)];
-          const double ds = x.scale * probability *
-                            (dot(&x.d_o[static_cast<std::size_t>(row)], &x.v[static_cast<std::size_t>(key(j))]) - delta);
+          const double ds =
+              x.scale * probability *
+              (dot(&x.d_o[static_cast<std::size_t>(row)], &x.v[static_cast<std::size_t>(key(j))]) - delta);
           for (std::int64_t d = 0; d < D; ++d) {
             const std::size_t at_query = static_cast<std::size_t>(row + d);
             const std::size_t at_key = static_cast<std::size_t>(key(j) + d);

@@ -114,7 +114,8 @@ TEST(AttentionKernel, ArbitraryIntervalsOnManyDevicesAndHeadGroups) {
     const std::int64_t length = devices * (17 + 23 * (seed % 7));
     AttentionProblem x = testing::random_problem(1 + seed % 2, length, 6, 3, 20, seed);
     testing::see_randomly(x, seed);
-    expect_exact(x, "random " + std::to_string(seed), testing::shuffled_order(length, devices, seed), 1 + seed % 3 / 2 * 2);
+    expect_exact(x, "random " + std::to_string(seed), testing::shuffled_order(length, devices, seed),
+                 1 + seed % 3 / 2 * 2);
   }
 }
 
@@ -146,7 +147,8 @@ TEST(AttentionKernel, ForwardIsBitwiseThatOfOneDevice) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const AttentionProblem& x = problems[i];
     for (const InstructionSet set : available_instruction_sets()) {
-      const DeviceResult<float> one = testing::run_on_devices<float>(x, {testing::one_device(length), {1, set}, 0, false});
+      const DeviceResult<float> one =
+          testing::run_on_devices<float>(x, {testing::one_device(length), {1, set}, 0, false});
       const auto compare = [&](const testing::TokenOrder& order, const std::string& name) {
         for (const int threads : {1, 3}) {
           const DeviceResult<float> other = testing::run_on_devices<float>(x, {order, {threads, set}, 1, false});

@@ -15,9 +15,9 @@ struct AttentionShape {
   std::int64_t batch = 0;
   std::int64_t query_length = 0;  ///< T: query slots of this device
   std::int64_t query_heads = 0;
-  std::int64_t head_dim = 0;  ///< D: any size; a multiple of 16 wastes nothing
-  std::int64_t devices = 1;   ///< P: devices the keys were gathered from
-  std::int64_t kv_length = 0; ///< T_kv: key slots per device
+  std::int64_t head_dim = 0;   ///< D: any size; a multiple of 16 wastes nothing
+  std::int64_t devices = 1;    ///< P: devices the keys were gathered from
+  std::int64_t kv_length = 0;  ///< T_kv: key slots per device
   std::int64_t group_kv_heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t kv_head_begin = 0;
@@ -54,7 +54,7 @@ void attention_backward(const AttentionShape& shape, const float* q, const float
                         Workspace& workspace, const AttentionExecution& execution = {});
 void attention_backward(const AttentionShape& shape, const double* q, const double* k, const double* v,
                         const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,
-                        const double* o, const double* logsumexp, const double* do_, double* dq, double* dk,
-                        double* dv, Workspace& workspace, const AttentionExecution& execution = {});
+                        const double* o, const double* logsumexp, const double* do_, double* dq, double* dk, double* dv,
+                        Workspace& workspace, const AttentionExecution& execution = {});
 
 }  // namespace maxtext

@@ -62,8 +62,8 @@ void check_shape(const AttentionShape& shape) {
     fail("attention: {} query heads are no multiple of {} KV heads", shape.query_heads, shape.kv_heads);
   }
   if (shape.kv_head_begin < 0 || shape.kv_head_begin + shape.group_kv_heads > shape.kv_heads) {
-    fail("attention: KV heads {}..{} are not among {}", shape.kv_head_begin,
-         shape.kv_head_begin + shape.group_kv_heads, shape.kv_heads);
+    fail("attention: KV heads {}..{} are not among {}", shape.kv_head_begin, shape.kv_head_begin + shape.group_kv_heads,
+         shape.kv_heads);
   }
   if (shape.devices * shape.kv_length > std::numeric_limits<std::int32_t>::max() - 1024) {
     fail("attention: {} x {} keys do not fit 32-bit indices", shape.devices, shape.kv_length);
@@ -123,8 +123,8 @@ SeenKeys find_seen_keys(const AttentionShape& shape, std::int64_t b, const std::
 }
 
 template <typename T>
-KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std::int64_t h,
-                    const std::int32_t* slots, const std::uint8_t* seen, std::int64_t key) {
+KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std::int64_t h, const std::int32_t* slots,
+                    const std::uint8_t* seen, std::int64_t key) {
   const std::int64_t keys = shape.devices * shape.kv_length;
   KeyRows<T> rows;
   for (std::int64_t i = 0; i < panel_width; ++i) {
@@ -136,7 +136,7 @@ KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std
 
 template KeyRows<float> key_rows(const AttentionShape&, const float*, std::int64_t, std::int64_t, const std::int32_t*,
                                  const std::uint8_t*, std::int64_t);
-template KeyRows<double> key_rows(const AttentionShape&, const double*, std::int64_t, std::int64_t,
-                                  const std::int32_t*, const std::uint8_t*, std::int64_t);
+template KeyRows<double> key_rows(const AttentionShape&, const double*, std::int64_t, std::int64_t, const std::int32_t*,
+                                  const std::uint8_t*, std::int64_t);
 
 }  // namespace maxtext

@@ -13,14 +13,14 @@ namespace maxtext {
 /// A query tile is `positions` consecutive query slots × `heads` query heads of one KV head; row p·heads + h. Many
 /// heads and few positions: all heads see the same keys, so a causal diagonal wastes little.
 struct QueryTiling {
-  std::int64_t group;             ///< query heads per KV head
-  std::int64_t heads;             ///< of them in one tile
-  std::int64_t head_parts;        ///< tiles that share a run of positions
-  std::int64_t positions;         ///< per tile
-  std::int64_t tiles;             ///< runs of positions in T
-  std::int64_t rows;              ///< positions · heads, padded to row_quantum
-  std::int64_t depth;             ///< head_dim padded to panel_width
-  std::int64_t stride;            ///< of packed panel matrices of a tile's rows
+  std::int64_t group;       ///< query heads per KV head
+  std::int64_t heads;       ///< of them in one tile
+  std::int64_t head_parts;  ///< tiles that share a run of positions
+  std::int64_t positions;   ///< per tile
+  std::int64_t tiles;       ///< runs of positions in T
+  std::int64_t rows;        ///< positions · heads, padded to row_quantum
+  std::int64_t depth;       ///< head_dim padded to panel_width
+  std::int64_t stride;      ///< of packed panel matrices of a tile's rows
 
   std::int64_t elements() const { return stride * (depth / panel_width); }
 };
@@ -67,8 +67,8 @@ struct KeyRows {
   const T* row[panel_width];
 };
 template <typename T>
-KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std::int64_t h,
-                    const std::int32_t* slots, const std::uint8_t* seen, std::int64_t key);
+KeyRows<T> key_rows(const AttentionShape& shape, const T* k, std::int64_t b, std::int64_t h, const std::int32_t* slots,
+                    const std::uint8_t* seen, std::int64_t key);
 
 /// The rows of one query tile.
 struct TileRows {

@@ -25,9 +25,12 @@ std::string available_names() {
 
 std::string_view instruction_set_name(InstructionSet set) {
   switch (set) {
-    case InstructionSet::baseline: return "baseline";
-    case InstructionSet::avx2: return "avx2";
-    case InstructionSet::avx512: return "avx512";
+    case InstructionSet::baseline:
+      return "baseline";
+    case InstructionSet::avx2:
+      return "avx2";
+    case InstructionSet::avx512:
+      return "avx512";
   }
   return "unknown";
 }

@@ -59,8 +59,8 @@ struct ScoreOp {
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {
         if constexpr (masked) {
-          sum[i][j] = where_visible<T>(sum[i][j], first_key + n * panel_width + column_of<T>(j),
-                                       tile.key_begin[m + i], tile.key_end[m + i], -infinity<T>);
+          sum[i][j] = where_visible<T>(sum[i][j], first_key + n * panel_width + column_of<T>(j), tile.key_begin[m + i],
+                                       tile.key_end[m + i], -infinity<T>);
         }
         store(place_of(scores, tile.scores_stride, m + i, n, j), sum[i][j]);
         highest = maximum(sum[i][j], highest);
@@ -248,7 +248,9 @@ void exponentials(const ForwardTile<T>& tile, std::int64_t row, std::int64_t pan
 
 /// Rows that are exponentiated and multiplied together, so that p is still in L1 when it meets v.
 template <typename T>
-constexpr std::int64_t strip_rows = block_rows<T> == 6 ? 12 : block_rows<T> > 4 ? block_rows<T> : 4;
+constexpr std::int64_t strip_rows = block_rows<T> == 6  ? 12
+                                    : block_rows<T> > 4 ? block_rows<T>
+                                                        : 4;
 
 template <typename T>
 void forward_key_tile_step(const ForwardTile<T>& tile, std::int64_t low, std::int64_t high) {
@@ -270,15 +272,10 @@ void forward_key_tile_step(const ForwardTile<T>& tile, std::int64_t low, std::in
     for (std::int64_t r = row; r < row + rows; r += 4) {
       exponentials(tile, r, (high - low) / panel_width, subtract, factor);
     }
-    const Operands<T> operands{rows,
-                               tile.depth / panel_width,
-                               high - low,
-                               tile.scores + row * panel_width,
-                               tile.scores_stride,
-                               v,
-                               forward_key_tile * panel_width};
-    multiply_by_rows<T, Left::panels>(operands,
-                                      OutputOp<T>{tile.o + row * panel_width, tile.o_stride, factor + row});
+    const Operands<T> operands{
+        rows, tile.depth / panel_width,      high - low, tile.scores + row * panel_width, tile.scores_stride,
+        v,    forward_key_tile * panel_width};
+    multiply_by_rows<T, Left::panels>(operands, OutputOp<T>{tile.o + row * panel_width, tile.o_stride, factor + row});
   }
 }
 
@@ -317,10 +314,10 @@ void probabilities(const BackwardTile<T>& tile, std::int64_t low, std::int64_t h
 template <typename T>
 void add_transposed(const BackwardTile<T>& tile, const T* b, T* c) {
   for (std::int64_t panel = 0; panel < tile.key_panels; ++panel) {
-    const Operands<T> operands{panel_width, tile.depth / panel_width,         tile.rows,    tile.p + panel * tile.p_stride,
-                               0,           b, tile.q_stride};
-    multiply_by_panels<T, Left::transposed>(
-        operands, AddOp<T>{c + panel * panel_width * panel_width, tile.key_stride, false});
+    const Operands<T> operands{panel_width,  tile.depth / panel_width, tile.rows, tile.p + panel * tile.p_stride, 0, b,
+                               tile.q_stride};
+    multiply_by_panels<T, Left::transposed>(operands,
+                                            AddOp<T>{c + panel * panel_width * panel_width, tile.key_stride, false});
   }
 }
 

@@ -59,11 +59,11 @@ struct BackwardTile {
   std::int64_t key_panels;
   std::int64_t full_low;
   std::int64_t full_high;
-  const T* k_panels;          ///< [panel][depth][16] from key_low on
-  const T* v_panels;          ///< the same
-  const T* k_rows;            ///< keys × depth from key_low on
-  std::int64_t key_stride;    ///< of k_rows, dk and dv
-  T* p;                       ///< rows × keys, scratch
+  const T* k_panels;        ///< [panel][depth][16] from key_low on
+  const T* v_panels;        ///< the same
+  const T* k_rows;          ///< keys × depth from key_low on
+  std::int64_t key_stride;  ///< of k_rows, dk and dv
+  T* p;                     ///< rows × keys, scratch
   std::int64_t p_stride;
   T* dk;  ///< keys × depth from key_low on; dsᵀ·q is added
   T* dv;  ///< pᵀ·d_o is added

@@ -3,7 +3,8 @@
 // results is the caller's `Op`, so that maximum, exponential and masks work on registers.
 //
 // Cost model: a block of MR rows × NP panels does MR·NV FMAs per step for NV loads and MR broadcasts (NV = vectors).
-// AVX-512: 8 × 2 vectors, 16 FMAs for 10 loads; AVX2: 6 × 2 vectors, 12 FMAs for 8 loads. Each sum is one chain in
+// AVX-512: 8 × 2 vectors, 16 FMAs for 10 loads (12 × 2 was no faster on Zen 4, and 16-row operands would leave a tail);
+// AVX2: 6 × 2 vectors, 12 FMAs for 8 loads. Each sum is one chain in
 // ascending order whatever the block, so results do not depend on the blocking.
 #pragma once
 
@@ -19,10 +20,10 @@ constexpr int panel_vectors = static_cast<int>(panel_width) / lanes<T>;
 template <typename T>
 constexpr int block_panels = panel_vectors<T> == 1 ? 2 : 1;
 template <typename T>
-constexpr int block_vectors = block_panels<T> * panel_vectors<T>;
+constexpr int block_vectors = block_panels<T>* panel_vectors<T>;
 /// Rows of a block: accumulators, one row of B and a broadcast fit the registers.
 template <typename T>
-constexpr int block_rows = vector_registers == 32        ? 8
+constexpr int block_rows = vector_registers == 32  ? 8
                            : block_vectors<T> == 2 ? 6
                            : block_vectors<T> == 4 ? 2
                                                    : 1;
@@ -31,8 +32,7 @@ constexpr int block_rows = vector_registers == 32        ? 8
 enum class Left { panels, transposed };
 
 template <typename T, Left left, int MR, int NV>
-[[gnu::always_inline]] inline void multiply_step(const T* a, const T* b, std::int64_t b_stride,
-                                                 Vec<T> (&sum)[MR][NV]) {
+[[gnu::always_inline]] inline void multiply_step(const T* a, const T* b, std::int64_t b_stride, Vec<T> (&sum)[MR][NV]) {
   constexpr int row_step = left == Left::panels ? static_cast<int>(panel_width) : 1;
   constexpr int vectors = panel_vectors<T>;
   Vec<T> right[NV];
