@@ -198,8 +198,9 @@ TEST(LinearCrossEntropy, ExtraMemoryIsBoundedForLargeVocabularies) {
   Case c = make_case(1500, 2, 128256);
   const std::int64_t before = device->pooled_bytes();
   const std::vector<Tensor> found = run_case<float>(*device, c, {.chunk_tokens = 1024});
-  // Inputs, outputs and logits together; the logits of the 1000 counting tokens would take 513 MB.
-  EXPECT_LT(device->pooled_bytes() - before, std::int64_t{270} << 20);
+  // The logits of the 1000 counting tokens would take 513 MB. A chunk of logits, the padded rows of a product whose
+  // rows do not fill a tile (on AVX2), and inputs and outputs:
+  EXPECT_LT(device->pooled_bytes() - before, (256 << 20) + 48 * 128256 * 4 + (4 << 20));
   EXPECT_TRUE(std::isfinite(get<double>(*device, found[0])[0]));
 }
 

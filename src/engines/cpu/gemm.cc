@@ -6,14 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 
 namespace maxtext {
 namespace {
 
-/// With fewer rows oneDNN takes other paths, whose rows round differently (16 on AVX-512, 48 on AVX2).
+/// With fewer rows oneDNN takes other paths, whose rows round differently (16 on AVX-512, 48 on AVX2). A multiple of
+/// the rows of its tiles: 48 on AVX-512, 24 on AVX2, where the rows of a last, lower tile round differently too.
 constexpr std::int64_t kLeastRows = 48;
-constexpr std::int64_t kRowGranule = 16;
+constexpr std::int64_t kGranule = 16;
 /// A thread packs its columns of the second operand; when every thread of a pair packs all of 8192 columns, a tenth of
 /// the time is lost, so wide products are cut by columns first.
 constexpr std::int64_t kPanelColumns = 4096;
@@ -31,9 +31,17 @@ struct Product {
   float* y;
 };
 
-/// Start of part `index` when `count` is cut into `parts` at multiples of kRowGranule.
-std::int64_t part_begin(std::int64_t count, std::int64_t parts, std::int64_t index) {
-  return index == parts ? count : count * index / parts / kRowGranule * kRowGranule;
+/// How a product is cut; parts of rows begin at multiples of `row_granule`.
+struct Cuts {
+  std::int64_t slabs = 1;
+  std::int64_t panels = 1;
+  std::int64_t most_depth = 1;
+  std::int64_t row_granule = kGranule;
+};
+
+/// Start of part `index` when `count` is cut into `parts` at multiples of `granule`.
+std::int64_t part_begin(std::int64_t count, std::int64_t parts, std::int64_t index, std::int64_t granule = kGranule) {
+  return index == parts ? count : count * index / parts / granule * granule;
 }
 
 /// The part of `p` within [row, row + rows) × [column, column + columns), on the calling thread if it is in a team. The
@@ -57,15 +65,18 @@ dnnl_status_t multiply_part(const Product& p, std::int64_t row, std::int64_t row
 /// oneDNN's own threading splits the depth for some shapes, so its sums depend on the number of threads. So each
 /// thread of the team calls it for one slab of rows × panel of columns at a time, and cuts never show in the result.
 /// Measured on 2 cores of a Zen 4: 93-102% of the 2048³ rate for the products of a 512-wide layer.
-void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels, std::int64_t most_depth) {
+void multiply_in_team(const Product& p, const Cuts& cuts) {
   std::atomic<dnnl_status_t> failure{dnnl_success};
+  const auto row_begin = [&](std::int64_t slab) { return part_begin(p.rows, cuts.slabs, slab, cuts.row_granule); };
+  const auto column_begin = [&](std::int64_t panel) { return part_begin(p.columns, cuts.panels, panel); };
   // Always the whole team: inside a team of one oneDNN would start its own.
 #pragma omp parallel for schedule(static)
-  for (std::int64_t task = 0; task < slabs * panels; ++task) {
-    const std::int64_t row = part_begin(p.rows, slabs, task / panels);
-    const std::int64_t column = part_begin(p.columns, panels, task % panels);
-    const dnnl_status_t status = multiply_part(p, row, part_begin(p.rows, slabs, task / panels + 1) - row, column,
-                                               part_begin(p.columns, panels, task % panels + 1) - column, most_depth);
+  for (std::int64_t task = 0; task < cuts.slabs * cuts.panels; ++task) {
+    const std::int64_t slab = task / cuts.panels;
+    const std::int64_t panel = task % cuts.panels;
+    const dnnl_status_t status =
+        multiply_part(p, row_begin(slab), row_begin(slab + 1) - row_begin(slab), column_begin(panel),
+                      column_begin(panel + 1) - column_begin(panel), cuts.most_depth);
     if (status != dnnl_success) failure = status;
   }
   if (failure != dnnl_success) {
@@ -74,23 +85,21 @@ void multiply_in_team(const Product& p, std::int64_t slabs, std::int64_t panels,
   }
 }
 
-/// With AVX-512 a row's bits are the same however many rows a call has; with less, beyond 256 rows oneDNN cuts the
-/// depth otherwise (observed with version 2.6; the test of row independence would tell).
-std::int64_t most_rows_per_call() {
-  const bool avx512 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-  return avx512 ? std::numeric_limits<std::int64_t>::max() : 144;
+bool onednn_has_avx512() {
+  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
 }
 
-/// x · wᵀ: up to a depth of 768, and between the two limits of rows, a row's bits are the same in every call. So slabs
-/// may follow the team (long ones are faster); panels follow the shape.
+/// x · wᵀ: up to a depth of 768 a row's bits are the same in every call with at least kLeastRows rows; with AVX2 only
+/// up to some 192 rows, and in whole tiles (observed with oneDNN 2.6; the test of row independence would tell). So
+/// slabs may follow the team (long ones are faster); panels follow the shape.
 void multiply_rows(const Product& p) {
+  if (p.rows == 0) return;
   const std::int64_t panels = std::clamp<std::int64_t>(p.columns / kPanelColumns, 1, kMostPanels);
   const std::int64_t threads = omp_get_max_threads();
-  const std::int64_t wanted =
-      std::max((threads + panels - 1) / panels, (p.rows - 1) / (most_rows_per_call() - kRowGranule) + 1);
-  // Cuts fall on multiples of the granule, so a slab may be that much shorter than its share.
-  const std::int64_t most_slabs = std::max<std::int64_t>(1, p.rows / (kLeastRows + kRowGranule));
-  multiply_in_team(p, std::min(most_slabs, wanted), panels, kRowsDepth);
+  const std::int64_t needed = onednn_has_avx512() ? 1 : (p.rows - 1) / (2 * kLeastRows) + 1;
+  const std::int64_t wanted = std::max((threads + panels - 1) / panels, needed);
+  const std::int64_t most_slabs = std::max<std::int64_t>(1, p.rows / (2 * kLeastRows));
+  multiply_in_team(p, {std::min(most_slabs, wanted), panels, kRowsDepth, kLeastRows});
 }
 
 /// Other forms: with few rows oneDNN reads the second operand in place and rounds differently, so slabs follow the
@@ -99,7 +108,7 @@ void multiply_slabs(const Product& p) {
   if (p.rows == 0 || p.columns == 0) return;
   constexpr std::int64_t kSlabRows = 128;
   const std::int64_t slabs = p.rows < kSlabRows ? 1 : p.rows < 4 * kSlabRows ? 2 : (p.rows / kSlabRows + 3) / 4 * 4;
-  multiply_in_team(p, slabs, 1, p.depth);
+  multiply_in_team(p, {.slabs = slabs, .most_depth = p.depth});
 }
 
 }  // namespace
@@ -107,13 +116,17 @@ void multiply_slabs(const Product& p) {
 void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
                          const float* x, const float* w, float* y) {
   if (rows == 0 || outputs == 0) return;
-  if (rows >= kLeastRows) return multiply_rows({'N', 'T', rows, outputs, depth, x, depth, w, depth, false, y});
+  const bool any_row_count = onednn_has_avx512() && rows >= kLeastRows;
+  const std::int64_t whole = any_row_count ? rows : rows / kLeastRows * kLeastRows;
+  multiply_rows({'N', 'T', whole, outputs, depth, x, depth, w, depth, false, y});
+  const std::int64_t rest = rows - whole;
+  if (rest == 0) return;
   const auto padded_x = scratch<float>(context, kLeastRows * depth);
   const auto padded_y = scratch<float>(context, kLeastRows * outputs);
-  std::copy_n(x, rows * depth, padded_x.get());
-  std::fill_n(padded_x.get() + rows * depth, (kLeastRows - rows) * depth, 0.0F);
+  std::copy_n(x + whole * depth, rest * depth, padded_x.get());
+  std::fill_n(padded_x.get() + rest * depth, (kLeastRows - rest) * depth, 0.0F);
   multiply_rows({'N', 'T', kLeastRows, outputs, depth, padded_x.get(), depth, w, depth, false, padded_y.get()});
-  std::copy_n(padded_y.get(), rows * outputs, y);
+  std::copy_n(padded_y.get(), rest * outputs, y + whole * outputs);
 }
 
 void multiply_transposed(CpuContext& /*context*/, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
