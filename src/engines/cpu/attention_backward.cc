@@ -4,8 +4,8 @@
 // intervals, never from the number of threads, and every sum is ordered: results are reproducible bit for bit.
 //
 // Measured as in attention_forward.cc, 2.5 × the forward's FLOPs:
-//   AVX-512: D 64 96 / 96 % at S 4096 / 8192, 88 % at 1024, 92 % at 2048; D 128 95 / 96 %, 90 % at 1024
-//   AVX2 kernels: D 64 94 / 96 %, D 128 94 / 98 %
+//   AVX-512: D 64 96 / 96 % at S 4096 / 8192, 88 % at 1024, 92 % at 2048; D 128 96 / 96 %, 90 % at 1024
+//   AVX2 kernels: D 64 97 / 96 %, D 128 99 / 99 %
 //   windows: 512 keys 82 %, 64 keys 47 %
 // Tried: 512-key tiles or 128-row tiles: 0 to 3 points better at D 64 and 128, within the scatter, for twice the cache;
 // 512 leaves too few tiles to deal below S 2048. Workspace: 58 / 114 MiB at S 4096, D 64 / 128, linear in S.

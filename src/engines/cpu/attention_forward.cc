@@ -3,7 +3,7 @@
 //
 // Measured on two Zen 4 cores (causal f32, 8 query heads on 2 KV heads) as a share of oneDNN's sgemm 2048³:
 //   AVX-512: D 64 93 / 94 % at S 4096 / 8192, 86 % at 1024, 88 % at 2048; D 128 95 / 94 %, 90 % at 1024
-//   AVX2 kernels on the same machine, against the AVX-512 sgemm: D 64 90 / 88 %, D 128 93 / 93 %
+//   AVX2 kernels on the same machine, against the AVX-512 sgemm: D 64 89 / 88 %, D 128 94 / 93 %
 //   windows: 512 keys 83 %, 64 keys 45 % (16 positions of a tile and the cut at 16 keys widen 64 keys to 88)
 // Tried: 128 rows a tile, 12 × 32 register blocks: equal within the scatter. Copying rows to and from panels with
 // scalar loops: 7 points slower at S 1024, 3 at 4096.
