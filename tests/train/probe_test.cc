@@ -92,9 +92,10 @@ TEST(FiniteDifferences, EveryParameterInDouble) {
       constexpr double kStep = 1e-5;
       double loss[2];
       for (const int side : {0, 1}) {
-        options.edit_weights = [&, side](const std::string& edited, std::int64_t first, std::vector<double>& values) {
+        options.edit_weights = [&, side, parameter = name](const std::string& edited, std::int64_t first,
+                                                           std::vector<double>& values) {
           const std::int64_t index = static_cast<std::int64_t>(element) - first;
-          if (edited != name || index < 0 || index >= static_cast<std::int64_t>(values.size())) return;
+          if (edited != parameter || index < 0 || index >= static_cast<std::int64_t>(values.size())) return;
           values[static_cast<std::size_t>(index)] += side == 0 ? -kStep : kStep;
         };
         loss[side] = run_model(shape, batch, options).loss;
