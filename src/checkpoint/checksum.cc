@@ -22,9 +22,7 @@ Word load(const std::byte* at) {
   return word;
 }
 
-std::uint64_t round(std::uint64_t lane, std::uint64_t input) {
-  return std::rotl(lane + input * kPrime2, 31) * kPrime1;
-}
+std::uint64_t round(std::uint64_t lane, std::uint64_t input) { return std::rotl(lane + input * kPrime2, 31) * kPrime1; }
 
 std::uint64_t merge_round(std::uint64_t hash, std::uint64_t lane) {
   return (hash ^ round(0, lane)) * kPrime1 + kPrime4;

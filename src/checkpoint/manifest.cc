@@ -93,9 +93,15 @@ std::string to_text(const Manifest& manifest) {
   json files = json::array();
   for (const FileRecord& file : manifest.files) files.push_back(to_json(file));
   const CheckpointInfo& info = manifest.info;
-  return json{{"format", kFormat},         {"format_version", kFormatVersion}, {"step", info.step},
-              {"cursor", info.cursor},     {"trainer", info.trainer},          {"config", info.config},
-              {"hf_config", info.hf_config}, {"tensors", tensors},             {"files", files}}
+  return json{{"format", kFormat},
+              {"format_version", kFormatVersion},
+              {"step", info.step},
+              {"cursor", info.cursor},
+              {"trainer", info.trainer},
+              {"config", info.config},
+              {"hf_config", info.hf_config},
+              {"tensors", tensors},
+              {"files", files}}
       .dump(1);
 }
 

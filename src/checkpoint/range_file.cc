@@ -28,9 +28,8 @@ void check_range(const OwnedRange& range) {
 
 }  // namespace
 
-RangeFileWriter::RangeFileWriter(FileLayer& files, const std::filesystem::path& directory,
-                                 const std::string& file_name, const std::string& kind,
-                                 std::vector<const OwnedRange*> ranges)
+RangeFileWriter::RangeFileWriter(FileLayer& files, const std::filesystem::path& directory, const std::string& file_name,
+                                 const std::string& kind, std::vector<const OwnedRange*> ranges)
     : ranges_(std::move(ranges)), record_{file_name, kind, 0, "", {}} {
   for (const OwnedRange* range : ranges_) {
     check_range(*range);
@@ -47,8 +46,7 @@ void RangeFileWriter::write() {
     entries.push_back({range_entry_name(range->name, range->first, range->count, elements),
                        {whole ? range->spec.shape : Shape{range->count}, range->spec.dtype}});
   }
-  const std::string header =
-      safetensors_header(entries, {{"format", "pt"}, {"maxtext_kind", record_.kind}});
+  const std::string header = safetensors_header(entries, {{"format", "pt"}, {"maxtext_kind", record_.kind}});
   write_piecewise(std::as_bytes(std::span(header)));
   for (const OwnedRange* range : ranges_) write_piecewise(range->bytes);
 }

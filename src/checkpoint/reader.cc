@@ -67,7 +67,8 @@ void CheckpointReader::open_files() {
         fail("{}: tensor '{}': the manifest does not know it", path.string(), entry.name);
       }
       StoredTensor& tensor = kind->second.find(range->name)->second;
-      if (entry.spec.dtype != tensor.spec.dtype || range->count.value_or(entry.spec.elements()) != entry.spec.elements()) {
+      if (entry.spec.dtype != tensor.spec.dtype ||
+          range->count.value_or(entry.spec.elements()) != entry.spec.elements()) {
         fail("{}: tensor '{}': found {}, expected a part of {}", path.string(), entry.name, to_string(entry.spec),
              to_string(tensor.spec));
       }

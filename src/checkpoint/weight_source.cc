@@ -42,8 +42,8 @@ class SafetensorsWeights final : public WeightSource {
     const std::int64_t elements = entry.spec.elements();
     const auto count = static_cast<std::int64_t>(out.size());
     if (first < 0 || count > elements || first > elements - count) {
-      fail("{}: tensor '{}': the range of {} elements from {} is not within {}",
-           set_.file_of(name).path().string(), name, count, first, to_string(entry.spec));
+      fail("{}: tensor '{}': the range of {} elements from {} is not within {}", set_.file_of(name).path().string(),
+           name, count, first, to_string(entry.spec));
     }
     const auto size = static_cast<std::size_t>(dtype_size(entry.spec.dtype));
     convert_to_float(entry.bytes.subspan(static_cast<std::size_t>(first) * size, out.size() * size), entry.spec.dtype,

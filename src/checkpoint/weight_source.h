@@ -36,8 +36,8 @@ class WeightSource {
 };
 
 /// `path` is a directory with model.safetensors or its index (and config.json), one .safetensors file, a checkpoint
-/// (.../checkpoints/<step>, also with /items as MaxText's load_parameters_path has it), or a run directory, whose newest
-/// checkpoint is taken. Throws Error that says what was expected there.
+/// (.../checkpoints/<step>, also with /items as MaxText's load_parameters_path has it), or a run directory, whose
+/// newest checkpoint is taken. Throws Error that says what was expected there.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 
 /// True when open_weights would look for a checkpoint there, not for Hugging Face's files.

@@ -230,8 +230,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   check_contiguous(placed, data.size(), file);
   for (Placed& tensor : placed) {
     index_.emplace(tensor.name, entries_.size());
-    entries_.push_back({std::move(tensor.name), std::move(tensor.spec),
-                        data.subspan(tensor.begin, tensor.end - tensor.begin)});
+    entries_.push_back(
+        {std::move(tensor.name), std::move(tensor.spec), data.subspan(tensor.begin, tensor.end - tensor.begin)});
   }
 }
 
@@ -294,7 +294,9 @@ const SafetensorsFile& SafetensorsSet::file_of(std::string_view name) const {
   return *found->second;
 }
 
-std::vector<float> read_as_float(const SafetensorsFile& file, std::string_view name) { return as_floats(file.at(name)); }
+std::vector<float> read_as_float(const SafetensorsFile& file, std::string_view name) {
+  return as_floats(file.at(name));
+}
 
 std::vector<float> read_as_float(const SafetensorsSet& set, std::string_view name) { return as_floats(set.at(name)); }
 

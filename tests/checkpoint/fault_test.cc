@@ -109,9 +109,8 @@ class FaultTest : public ::testing::TestWithParam<Fault> {
 };
 
 TEST_P(FaultTest, AtEveryCallOfASave) {
-  const std::vector<Scenario> scenarios{{"first save", {}, 10, 0},
-                                        {"second save", {10}, 20, 0},
-                                        {"third save, two are removed", {5, 10}, 20, 1}};
+  const std::vector<Scenario> scenarios{
+      {"first save", {}, 10, 0}, {"second save", {10}, 20, 0}, {"third save, two are removed", {5, 10}, 20, 1}};
   for (const Scenario& scenario : scenarios) {
     int calls = 1;
     while (run_once(scenario, GetParam(), calls)) {

@@ -19,10 +19,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::ExampleState;
 using testing::Fault;
 using testing::FaultyFileLayer;
+using ::testing::HasSubstr;
 
 class HfExportTest : public ::testing::Test {
  protected:
@@ -90,9 +90,9 @@ TEST_F(HfExportTest, ShardsHaveAnIndex) {
   export_run({DType::float32, 600});
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(out())) names.push_back(entry.path().filename());
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("config.json", "model.safetensors.index.json",
-                                                     "model-00001-of-00002.safetensors",
-                                                     "model-00002-of-00002.safetensors"));
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("config.json", "model.safetensors.index.json",
+                                              "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"));
   expect_weights(*open_weights(out()), DType::float32);
   const auto index = nlohmann::json::parse(testing::read_file(out() / "model.safetensors.index.json"));
   EXPECT_EQ(index.at("metadata").at("total_size"), 4 * (17 * 8 + 12 * 8 + 3));

@@ -73,9 +73,9 @@ double max_abs_difference(std::span<const float> a, std::span<const float> b) {
   if (actual.size() != expected.size()) return different_sizes(name, actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
     if (std::bit_cast<std::uint32_t>(actual[i]) == std::bit_cast<std::uint32_t>(expected[i])) continue;
-    return ::testing::AssertionFailure()
-           << fmt::format("{}: element {} of {} is {:.9g} ({:a}), expected {:.9g} ({:a})", name, i, actual.size(),
-                          actual[i], actual[i], expected[i], expected[i]);
+    return ::testing::AssertionFailure() << fmt::format("{}: element {} of {} is {:.9g} ({:a}), expected {:.9g} ({:a})",
+                                                        name, i, actual.size(), actual[i], actual[i], expected[i],
+                                                        expected[i]);
   }
   return ::testing::AssertionSuccess();
 }

@@ -37,8 +37,8 @@ std::vector<DeviceState> ExampleState::owned_by(int owners) const {
       if (whole && owner != static_cast<int>(key.first.size()) % owners) continue;
       const std::int64_t first = whole ? 0 : cut(elements, owner, owners);
       const std::int64_t count = (whole ? elements : cut(elements, owner + 1, owners)) - first;
-      const auto bytes = std::as_bytes(std::span(value.data).subspan(static_cast<std::size_t>(first),
-                                                                     static_cast<std::size_t>(count)));
+      const auto bytes = std::as_bytes(
+          std::span(value.data).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
       devices[static_cast<std::size_t>(owner)].ranges.push_back(
           {key.first, key.second, value.spec, first, count, bytes});
     }
@@ -72,8 +72,8 @@ void ExampleState::expect_equal(const CheckpointReader& reader, int parts) const
       const std::int64_t first = value.spec.elements() * part / parts;
       const std::int64_t count = value.spec.elements() * (part + 1) / parts - first;
       reader.read_range(kind, name, first, count,
-                        std::as_writable_bytes(std::span(read).subspan(static_cast<std::size_t>(first),
-                                                                       static_cast<std::size_t>(count))));
+                        std::as_writable_bytes(
+                            std::span(read).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count))));
     }
     EXPECT_TRUE(bitwise_equal(read, value.data, kind + " " + name));
   }

@@ -11,11 +11,11 @@
 namespace maxtext::testing {
 
 enum class Fault {
-  fail_once,     // one call throws Error (a write after half of its bytes), the next ones work
-  disk_full,     // from that call on everything that takes space throws Error; renaming and removing work
-  crash_keeps,   // the call and all later ones throw Crashed; what was done before it is on disk
-  crash_loses,   // the same, and what was not synced is gone: torn contents, undone creations and renames. Removals
-                 // stay done, since nothing promises an order
+  fail_once,    // one call throws Error (a write after half of its bytes), the next ones work
+  disk_full,    // from that call on everything that takes space throws Error; renaming and removing work
+  crash_keeps,  // the call and all later ones throw Crashed; what was done before it is on disk
+  crash_loses,  // the same, and what was not synced is gone: torn contents, undone creations and renames. Removals
+                // stay done, since nothing promises an order
 };
 
 /// Thrown by a layer that has crashed. Not a std::exception, so that no handler of failures takes it for one.

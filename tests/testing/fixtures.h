@@ -11,7 +11,8 @@ namespace maxtext::testing {
 std::filesystem::path fixture_root();
 
 /// Files and folders below fixture_root() that match a shell pattern such as "maxtext/attention_*.safetensors" or
-/// "hf/models/*/config.json", sorted. Throws Error when nothing matches, so that no golden test passes for want of data.
+/// "hf/models/*/config.json", sorted. Throws Error when nothing matches, so that no golden test passes for want of
+/// data.
 std::vector<std::filesystem::path> find_fixtures(const std::string& pattern);
 
 }  // namespace maxtext::testing
