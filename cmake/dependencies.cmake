@@ -1,6 +1,15 @@
 # Every dependency is a Debian package; README.md gives the reason for each.
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+if(MAXTEXT_SANITIZE MATCHES "thread")
+  # GCC's OpenMP run-time is not built for ThreadSanitizer, which would see a race at the end of every parallel region.
+  # Devices are threads of their own, and those are what it is to check.
+  add_library(maxtext_without_openmp INTERFACE)
+  target_include_directories(maxtext_without_openmp INTERFACE ${CMAKE_SOURCE_DIR}/cmake/without_openmp)
+  target_compile_options(maxtext_without_openmp INTERFACE -Wno-unknown-pragmas)
+  add_library(OpenMP::OpenMP_CXX ALIAS maxtext_without_openmp)
+else()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
