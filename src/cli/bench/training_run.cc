@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/error.h"
 #include "data/synthetic_dataset.h"
 #include "mesh/device_program.h"
 #include "train/dry_step.h"
@@ -67,7 +68,11 @@ TrainingRun::TrainingRun(const Config& config)
 }
 
 TrainingRun::~TrainingRun() {
-  threads_.run([&](int device) { devices_[static_cast<std::size_t>(device)].reset(); });
+  try {
+    threads_.run([&](int device) { devices_[static_cast<std::size_t>(device)].reset(); });
+  } catch (const Error&) {
+    // A device failed before, and whoever called `step` knows.
+  }
 }
 
 double TrainingRun::step() {
