@@ -6,6 +6,8 @@
 // more than two groups are held at a time.
 #pragma once
 
+#include <vector>
+
 #include "autodiff/graph.h"
 
 namespace maxtext {
@@ -19,9 +21,21 @@ struct AttentionInputs {
   double area = 0;
 };
 
-/// q [B, T, query_heads, D], k and v [B, T, kv_heads, D] local -> o [B, T, query_heads, D], named `context` for
-/// rematerialisation policies. Formula and conventions of ops/attention.h. For a context axis of one it is plain
-/// attention without a copy.
-Variable all_gather_attention(Variable q, Variable k, Variable v, const AttentionInputs& inputs, double scale);
+/// K and V of a layer, local, in groups of KV heads; the gather of the first group is under way.
+struct KeyValueGroups {
+  std::vector<Variable> keys;    ///< [B, T, heads, D] each, at most eight
+  std::vector<Variable> values;  ///< likewise
+  Variable gathered_keys;        ///< [P, B, T, heads, D], of the first group
+  Variable gathered_values;
+};
+
+/// Splits k and v [B, T, kv_heads, D] into groups and starts to gather the first. What is recorded between this and
+/// the attention (the query projection) runs while it travels, and backward of it while the last gradients of k and v
+/// are reduced. For a context axis of one there is one group, and no copy is made.
+KeyValueGroups gather_keys_and_values(Variable k, Variable v);
+
+/// q [B, T, query_heads, D] local, with the keys and values of `groups` -> o [B, T, query_heads, D], named `context`
+/// for rematerialisation policies. Formula and conventions of ops/attention.h.
+Variable all_gather_attention(Variable q, const KeyValueGroups& groups, const AttentionInputs& inputs, double scale);
 
 }  // namespace maxtext

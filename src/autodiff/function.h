@@ -27,7 +27,8 @@ class Function {
 
   virtual std::string_view name() const = 0;
   virtual std::vector<TensorSpec> infer(InputSpecs inputs) const = 0;
-  virtual std::vector<Tensor> forward(Engine& engine, std::span<const Tensor> inputs) const = 0;
+  /// May let go of inputs before it returns: where nothing else reads them, that frees their memory.
+  virtual std::vector<Tensor> forward(Engine& engine, std::vector<Tensor> inputs) const = 0;
   virtual PullbackNeeds needs() const = 0;
   /// Applies the vjp: reads cotangents of outputs, adds to cotangents of inputs. Throws Error for a function without
   /// a derivative.
@@ -35,6 +36,8 @@ class Function {
   /// True for elementwise work, which is recomputed in backward under every policy: all of it together is about 1.5%
   /// of a training step, while its outputs are about 40% of the activations.
   virtual bool cheap() const { return false; }
+  /// True for a collective whose result is on its way when forward returns: backward starts it ahead of its use.
+  virtual bool asynchronous() const { return false; }
 };
 
 /// The Function of a primitive op.

@@ -1,7 +1,9 @@
 #include "autodiff/graph.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "autodiff/backward_plan.h"
 #include "base/error.h"
 
 namespace maxtext {
@@ -129,42 +131,46 @@ Graph::Liveness Graph::analyse(const std::vector<Variable>& results, const Remat
   return live;
 }
 
-void Graph::run(Node& node) {
-  std::vector<Tensor> inputs;
-  inputs.reserve(node.inputs.size());
-  for (const Variable& input : node.inputs) inputs.push_back(materialise(input));
-  node.tensors = node.function->forward(engine_, inputs);
-  ++node.runs;
+const Tensor& Graph::tensor_of(const Variable& value) {
+  const Node& node = node_of(value);
+  const Tensor& tensor = node.tensors[static_cast<std::size_t>(value.output())];
+  if (tensor.defined()) return tensor;
+  const TensorSpec& spec = node.specs[static_cast<std::size_t>(value.output())];
+  if (node.function == nullptr) fail("a leaf {} was read while it is not bound", to_string(spec));
+  fail("{}: its output {} was read before it was computed, or by a vjp that did not announce it", node.function->name(),
+       to_string(spec));
 }
 
-const Tensor& Graph::materialise(Variable value) {
-  Node& node = nodes_[static_cast<std::size_t>(value.node())];
-  const auto output = static_cast<std::size_t>(value.output());
-  if (!node.tensors[output].defined()) {
-    if (node.function == nullptr) fail("a leaf {} was read while it is not bound", to_string(node.specs[output]));
-    run(node);
-  }
-  return node.tensors[output];
+void Graph::run(int index, const std::vector<Variable>& releases) {
+  Node& node = nodes_[static_cast<std::size_t>(index)];
+  std::vector<Tensor> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const Variable& input : node.inputs) inputs.push_back(tensor_of(input));
+  for (const Variable& value : releases) node_of(value).tensors[static_cast<std::size_t>(value.output())] = Tensor();
+  node.tensors = node.function->forward(engine_, std::move(inputs));
+  for (const Variable& value : releases) node_of(value).tensors[static_cast<std::size_t>(value.output())] = Tensor();
+  ++node.runs;
 }
 
 std::vector<Tensor> Graph::forward(const std::vector<Variable>& results, const RematPolicy* policy) {
   const Liveness live = analyse(results, policy);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    Node& node = nodes_[i];
+    const Node& node = nodes_[i];
     if (!live.runs[i] || node.function == nullptr) continue;
-    run(node);
+    std::vector<Variable> releases;
     const auto release_if_done = [&](const Variable& value) {
       const auto n = static_cast<std::size_t>(value.node());
       const auto k = static_cast<std::size_t>(value.output());
       if (nodes_[n].function == nullptr || live.keep[n][k] || live.last_use[n][k] > static_cast<int>(i)) return;
-      nodes_[n].tensors[k] = Tensor();
+      releases.push_back(value);
     };
     for (const Variable& input : node.inputs) release_if_done(input);
     for (std::size_t k = 0; k < node.specs.size(); ++k)
       release_if_done({this, static_cast<int>(i), static_cast<int>(k)});
+    run(static_cast<int>(i), releases);
   }
   std::vector<Tensor> tensors;
-  for (const Variable& result : results) tensors.push_back(materialise(result));
+  for (const Variable& result : results) tensors.push_back(tensor_of(result));
   for (const Variable& result : results) {
     const auto n = static_cast<std::size_t>(result.node());
     const auto k = static_cast<std::size_t>(result.output());
@@ -177,26 +183,33 @@ std::vector<Tensor> Graph::backward(const std::vector<Variable>& results, std::v
                                     const std::vector<Variable>& inputs) {
   if (results.size() != cotangents.size())
     fail("backward: {} results but {} cotangents", results.size(), cotangents.size());
+  const BackwardPlan plan = plan_backward(*this, results);
   for (std::size_t i = 0; i < results.size(); ++i) add_cotangent(results[i], std::move(cotangents[i]), false);
-  for (std::size_t i = nodes_.size(); i-- > 0;) {
-    Node& node = nodes_[i];
-    if (node.function == nullptr) continue;
-    const bool reached = std::any_of(node.cotangents.begin(), node.cotangents.end(),
-                                     [](const Tensor& cotangent) { return cotangent.defined(); });
-    if (reached && node.requires_gradient) {
-      Pullback context(*this, static_cast<int>(i));
-      node.function->pullback(context);
+  for (const BackwardPlan::Action& action : plan.actions) {
+    if (action.pull) {
+      pull(action.node, action.reads, action.releases);
+    } else {
+      run(action.node, action.releases);
     }
-    std::fill(node.cotangents.begin(), node.cotangents.end(), Tensor());
-    std::fill(node.tensors.begin(), node.tensors.end(), Tensor());
   }
   std::vector<Tensor> gradients;
   for (const Variable& input : inputs) {
-    Node& node = nodes_[static_cast<std::size_t>(input.node())];
-    gradients.push_back(std::move(node.cotangents[0]));
-    node.cotangents[0] = Tensor();
+    gradients.push_back(std::exchange(node_of(input).cotangents[0], Tensor()));
   }
   return gradients;
+}
+
+void Graph::pull(int index, const std::vector<Variable>& reads, const std::vector<Variable>& releases) {
+  Node& node = nodes_[static_cast<std::size_t>(index)];
+  const bool reached = std::any_of(node.cotangents.begin(), node.cotangents.end(),
+                                   [](const Tensor& cotangent) { return cotangent.defined(); });
+  if (reached) {
+    Pullback context(*this, index, reads, releases);
+    node.function->pullback(context);
+  }
+  for (const Variable& value : releases) node_of(value).tensors[static_cast<std::size_t>(value.output())] = Tensor();
+  std::fill(node.cotangents.begin(), node.cotangents.end(), Tensor());
+  std::fill(node.tensors.begin(), node.tensors.end(), Tensor());
 }
 
 void Graph::add_cotangent(Variable value, Tensor cotangent, bool owned) {
@@ -227,9 +240,22 @@ int Graph::runs_of(std::string_view function_name) const {
   return runs;
 }
 
-Tensor Pullback::input(int index) { return graph_.materialise(node().inputs.at(static_cast<std::size_t>(index))); }
+Tensor Pullback::input(int index) { return take(node().inputs.at(static_cast<std::size_t>(index))); }
 
-Tensor Pullback::output(int index) { return graph_.materialise({&graph_, node_, index}); }
+Tensor Pullback::output(int index) { return take({&graph_, node_, index}); }
+
+Tensor Pullback::take(const Variable& value) {
+  const auto same = [&](const Variable& other) {
+    return other.node() == value.node() && other.output() == value.output();
+  };
+  Tensor tensor = graph_.tensor_of(value);
+  const auto read = std::find_if(unread_.begin(), unread_.end(), same);
+  if (read != unread_.end()) unread_.erase(read);
+  if (std::none_of(unread_.begin(), unread_.end(), same) && std::any_of(releases_.begin(), releases_.end(), same)) {
+    graph_.node_of(value).tensors[static_cast<std::size_t>(value.output())] = Tensor();
+  }
+  return tensor;
+}
 
 const TensorSpec& Pullback::input_spec(int index) const {
   return node().inputs.at(static_cast<std::size_t>(index)).spec();

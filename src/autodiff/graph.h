@@ -4,7 +4,7 @@
 // Recording before running costs microseconds and tells, before any arithmetic, what backward will read. So forward
 // frees each value after its last use unless backward reads it and the policy keeps it, never runs what nobody reads,
 // and backward recomputes exactly what it lacks (dead recomputation, such as the last projection of a fully
-// rematerialised layer, falls away by itself).
+// rematerialised layer, falls away by itself), freeing each value after its last reading (backward_plan.h).
 #pragma once
 
 #include <functional>
@@ -39,6 +39,7 @@ struct GradientSlot {
 };
 
 class Graph;
+struct BackwardPlan;
 
 /// A handle to one output of a recorded function, or to a leaf. Valid while its graph lives.
 class Variable {
@@ -94,6 +95,7 @@ class Graph {
   int runs_of(std::string_view function_name) const;
 
  private:
+  friend class BackwardPlanner;
   friend class Pullback;
   friend class Variable;
 
@@ -113,8 +115,12 @@ class Graph {
 
   Variable leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot);
   Liveness analyse(const std::vector<Variable>& results, const RematPolicy* policy) const;
-  const Tensor& materialise(Variable value);
-  void run(Node& node);
+  Node& node_of(const Variable& value) { return nodes_[static_cast<std::size_t>(value.node())]; }
+  /// Throws Error where the value is not there.
+  const Tensor& tensor_of(const Variable& value);
+  /// Runs a function; what it is the last to read is freed as soon as the function lets go of it.
+  void run(int node, const std::vector<Variable>& releases);
+  void pull(int node, const std::vector<Variable>& reads, const std::vector<Variable>& releases);
   void add_cotangent(Variable value, Tensor cotangent, bool owned);
 
   Engine& engine_;
@@ -124,11 +130,13 @@ class Graph {
 /// What a vjp sees of its function.
 class Pullback {
  public:
-  Pullback(Graph& graph, int node) : graph_(graph), node_(node) {}
+  Pullback(Graph& graph, int node, std::vector<Variable> reads, const std::vector<Variable>& releases)
+      : graph_(graph), node_(node), unread_(std::move(reads)), releases_(releases) {}
 
   Engine& engine() { return graph_.engine_; }
 
-  /// An input or output that `needs` named, recomputed if it was not kept.
+  /// An input or output that `needs` named, recomputed if it was not kept. To be read once: where nothing reads it
+  /// later, the graph lets go of it, and its memory is free when the caller does.
   Tensor input(int index);
   Tensor output(int index);
   const TensorSpec& input_spec(int index) const;
@@ -158,8 +166,12 @@ class Pullback {
  private:
   Graph::Node& node() const { return graph_.nodes_[static_cast<std::size_t>(node_)]; }
 
+  Tensor take(const Variable& value);
+
   Graph& graph_;
   int node_;
+  std::vector<Variable> unread_;
+  const std::vector<Variable>& releases_;
 };
 
 }  // namespace maxtext

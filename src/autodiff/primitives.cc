@@ -54,14 +54,15 @@ void pull(const Embedding&, Pullback& p) {
       0, p.engine().apply_one(EmbeddingBackward{.accumulate = accumulate}, {p.cotangent(0), p.input(1), destination}));
 }
 
+/// The weight first: its gradient is the last to read x, whose memory is then free for that of dx.
 void pull(const Linear&, Pullback& p) {
   const Tensor dy = p.cotangent(0);
-  if (p.wants(0)) add_linear_input(p, 0, dy, p.input(1));
   if (p.wants(1)) {
     const auto [destination, accumulate] = p.gradient_destination(1);
     p.finish_gradient(
         1, p.engine().apply_one(LinearBackwardWeight{.accumulate = accumulate}, {dy, p.input(0), destination}));
   }
+  if (p.wants(0)) add_linear_input(p, 0, dy, p.input(1));
   if (p.input_count() == 3 && p.wants(2)) {
     const auto [destination, accumulate] = p.gradient_destination(2);
     p.finish_gradient(2, p.engine().apply_one(BiasBackward{.accumulate = accumulate}, {dy, destination}));
@@ -82,8 +83,12 @@ void pull(const Rope& op, Pullback& p) {
 }
 
 void pull(const GatedActivation& op, Pullback& p) {
-  const std::vector<Tensor> gradients =
-      p.engine().apply(GatedActivationBackward{.activation = op.activation}, {p.cotangent(0), p.input(0), p.input(1)});
+  const Tensor gate = p.input(0);
+  const Tensor up = p.input(1);
+  // The widest tensors of a layer: their gradients take their place where nobody else holds them.
+  const bool in_place = gate.storage().use_count() == 1 && up.storage().use_count() == 1;
+  const std::vector<Tensor> gradients = p.engine().apply(
+      GatedActivationBackward{.activation = op.activation, .in_place = in_place}, {p.cotangent(0), gate, up});
   p.add(0, gradients[0]);
   p.add(1, gradients[1]);
 }
@@ -132,7 +137,7 @@ class Primitive final : public Function {
     return specs;
   }
 
-  std::vector<Tensor> forward(Engine& engine, std::span<const Tensor> inputs) const override {
+  std::vector<Tensor> forward(Engine& engine, std::vector<Tensor> inputs) const override {
     return engine.apply(op_, inputs);
   }
 

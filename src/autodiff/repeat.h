@@ -12,11 +12,13 @@ namespace maxtext {
 
 /// Supplies the parameters of each iteration and takes their gradients. Where parameters are sharded, `prefetch`
 /// starts the gather, and `repeat` calls it one iteration ahead, so that at most two iterations' parameters are
-/// gathered at a time.
+/// gathered at a time. The last iteration's stay acquired from forward to backward, which begins with them.
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
   virtual void prefetch(int iteration) = 0;
+  /// Called in forward when the last iteration begins: starts to gather what the program needs after the iterations.
+  virtual void prefetch_following() {}
   virtual std::vector<Tensor> acquire(int iteration) = 0;
   virtual void release(int iteration) = 0;
   /// One slot per parameter, at addresses that stay valid until `gradients_ready`. Destinations need to be there from

@@ -94,7 +94,7 @@ KeyGroup memory_keys() {
           {
               text_key("remat_policy", "full",
                        "What backward recomputes: full keeps only the input of each layer, minimal keeps the results "
-                       "of matrix products and attention, none keeps everything")
+                       "of the projections, none keeps those of attention, too")
                   .one_of({"full", "minimal", "none"})
                   .not_yet({"minimal_with_context", "save_dot_with_context_except_mlp", "save_dot_except_mlpwi",
                             "save_dot_except_mlp", "save_qkv_proj", "save_out_proj", "qkv_proj_offloaded",

@@ -31,15 +31,17 @@ class Reader {
 
 Variable attention_block(const ModelShape& shape, Variable x, const AttentionWeights& weights,
                          const LayerConstants& constants) {
-  Variable q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
+  // Keys and values first: they travel while the queries are projected.
   Variable k = split_heads(project(x, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
+  if (weights.k_norm.defined()) k = rms_norm(k, weights.k_norm, shape.rms_norm_eps);
+  k = rope(k, constants.rope_cos, constants.rope_sin);
   const Variable v =
       split_heads(project(x, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim);
+  const KeyValueGroups keys_and_values = gather_keys_and_values(k, v);
+  Variable q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
   if (weights.q_norm.defined()) q = rms_norm(q, weights.q_norm, shape.rms_norm_eps);
-  if (weights.k_norm.defined()) k = rms_norm(k, weights.k_norm, shape.rms_norm_eps);
   q = rope(q, constants.rope_cos, constants.rope_sin);
-  k = rope(k, constants.rope_cos, constants.rope_sin);
-  const Variable o = all_gather_attention(q, k, v, constants.attention, shape.query_scale);
+  const Variable o = all_gather_attention(q, keys_and_values, constants.attention, shape.query_scale);
   return linear(reshape(o, {x.shape()[0], x.shape()[1], shape.query_heads * shape.head_dim}), weights.o_proj,
                 "out_proj");
 }

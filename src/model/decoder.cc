@@ -63,7 +63,10 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
   const std::size_t head_group = parameters.layout().head_group();
   const auto [weight_group, weight_index] = head_weight(parameters);
 
-  // Embedding.
+  // Embedding; the first layer's parameters travel with the table.
+  LayerParameterSource source(parameters, {head_group, weight_group});
+  parameters.prefetch(embedding_group);
+  if (shape_.layers > 0) source.prefetch(0);
   Graph embedding_graph(engine_);
   const Variable table = embedding_graph.parameter(parameters.acquire(embedding_group).parameters[0],
                                                    parameters.gradient_slots(embedding_group)[0]);
@@ -73,7 +76,6 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
   parameters.release(embedding_group);
 
   // Layers.
-  LayerParameterSource source(parameters);
   Repeat repeat = layers(batch);
   x = repeat.forward(std::move(x), source, &options_.remat);
 
@@ -123,10 +125,12 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
 }
 
 Tensor Decoder::final_hidden(ParameterShards& parameters, const DeviceBatch& batch) const {
+  parameters.prefetch(ModelLayout::kEmbedding);
+  if (shape_.layers > 0) parameters.prefetch(parameters.layout().layer_group(0));
   Tensor x =
       engine_.apply_one(Embedding{}, {parameters.acquire(ModelLayout::kEmbedding).parameters[0], batch.input_ids});
   parameters.release(ModelLayout::kEmbedding);
-  LayerParameterSource source(parameters);
+  LayerParameterSource source(parameters, {parameters.layout().head_group(), head_weight(parameters).first});
   x = layers(batch).forward(std::move(x), source, nullptr);
   const Tensor norm = parameters.acquire(parameters.layout().head_group()).parameters[0];
   return engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps}, {x, norm});

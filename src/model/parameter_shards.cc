@@ -1,5 +1,9 @@
 #include "model/parameter_shards.h"
 
+#include <algorithm>
+
+#include "base/error.h"
+
 namespace maxtext {
 
 ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype)
@@ -16,6 +20,11 @@ ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype
   for (std::size_t g = 0; g < gradients_.size(); ++g) {
     gradients_[g].slots.resize(layout_.groups[g].parameters.size());
   }
+}
+
+const Tensor& ParameterShards::gradient(std::size_t group) const {
+  if (!reductions_.empty()) fail("gradients were asked for while {} are being reduced", reductions_.size());
+  return gradients_[group].reduced;
 }
 
 void ParameterShards::clear_gradients() {
@@ -85,15 +94,50 @@ void ParameterShards::begin_gradients(std::size_t index) {
 
 void ParameterShards::reduce_gradients(std::size_t index) {
   const MemoryKindScope scope(engine_.memory(), MemoryKind::gradients);
+  if (!reductions_.empty()) {
+    // The latest stays on its way: the embedding's comes right after the first layer's.
+    Reduction latest = std::move(reductions_.back());
+    reductions_.pop_back();
+    std::erase_if(reductions_, [&](Reduction& reduction) { return advance(reduction); });
+    reductions_.push_back(std::move(latest));
+  }
   GroupGradient& gradient = gradients_[index];
   const ParameterGroup& group = layout_.groups[index];
-  Tensor reduced = engine_.apply_one(ReduceScatter{.axes = kShardAxes, .group_size = group.shards}, {gradient.flat});
-  const int replicas = engine_.mesh().size(Axis::data);
-  if (replicas > 1) reduced = engine_.apply_one(AllReduce{.axes = Axis::data, .group_size = replicas}, {reduced});
+  Reduction reduction{
+      .group = index,
+      .over_replicas = false,
+      .partial = engine_.apply_one(ReduceScatter{.axes = kShardAxes, .group_size = group.shards}, {gradient.flat})};
   gradient.flat = Tensor();
   for (GradientSlot& slot : gradient.slots) slot = GradientSlot();
-  gradient.reduced = gradient.reduced.defined() ? engine_.apply_one(Add{.in_place = true}, {gradient.reduced, reduced})
-                                                : std::move(reduced);
+  // In a group of one nothing travelled, and the next step is due.
+  if (group.shards > 1 || !advance(reduction)) reductions_.push_back(std::move(reduction));
+}
+
+bool ParameterShards::needs_replicas(const Reduction& reduction) const {
+  return engine_.mesh().size(Axis::data) > 1 && !reduction.over_replicas;
+}
+
+bool ParameterShards::advance(Reduction& reduction) {
+  if (needs_replicas(reduction)) {
+    const AllReduce over_replicas{.axes = Axis::data, .group_size = engine_.mesh().size(Axis::data)};
+    reduction.partial = engine_.apply_one(over_replicas, {reduction.partial});
+    reduction.over_replicas = true;
+    return false;
+  }
+  Tensor& sum = gradients_[reduction.group].reduced;
+  sum =
+      sum.defined() ? engine_.apply_one(Add{.in_place = true}, {sum, reduction.partial}) : std::move(reduction.partial);
+  return true;
+}
+
+void ParameterShards::finish_reductions() {
+  const MemoryKindScope scope(engine_.memory(), MemoryKind::gradients);
+  // All that remain travel together before the first is waited for.
+  for (Reduction& reduction : reductions_) {
+    if (needs_replicas(reduction)) advance(reduction);
+  }
+  for (Reduction& reduction : reductions_) advance(reduction);
+  reductions_.clear();
 }
 
 }  // namespace maxtext

@@ -32,7 +32,8 @@ class ParameterShards {
   void set_shard(std::size_t group, Tensor shard) { shards_[group] = std::move(shard); }
 
   /// The reduced fp32 gradient of the shard, summed over all micro-batches so far; undefined before the first.
-  const Tensor& gradient(std::size_t group) const { return gradients_[group].reduced; }
+  /// Throws Error while reductions are under way (`finish_reductions`).
+  const Tensor& gradient(std::size_t group) const;
   void clear_gradients();
 
   /// Writes the initial values of `seed`.
@@ -46,9 +47,24 @@ class ParameterShards {
   /// Slots of a group's parameters, views of one flat buffer that `reduce_gradients` sums over devices into the shard.
   std::vector<GradientSlot*> gradient_slots(std::size_t group);
   void begin_gradients(std::size_t group);
+  /// Starts the reduction of a group's gradient and takes those of earlier calls one step further: the reduce_scatter
+  /// over the shards' axes, the all_reduce over replicas, the sum over micro-batches. So none is waited for before the
+  /// gradients of two more groups have been computed.
   void reduce_gradients(std::size_t group);
+  /// Takes all reductions through their last step.
+  void finish_reductions();
 
  private:
+  /// A shard's gradient of one micro-batch under way.
+  struct Reduction {
+    std::size_t group = 0;
+    bool over_replicas = false;  ///< the all_reduce has begun
+    Tensor partial;
+  };
+  bool needs_replicas(const Reduction& reduction) const;
+  /// True when that was the last step.
+  bool advance(Reduction& reduction);
+
   struct GroupGradient {
     Tensor flat;
     std::vector<GradientSlot> slots;
@@ -62,13 +78,19 @@ class ParameterShards {
   std::vector<Tensor> shards_;
   std::vector<std::optional<GatheredGroup>> gathered_;
   std::vector<GroupGradient> gradients_;
+  std::vector<Reduction> reductions_;
 };
 
 /// The layers of a model as the parameters of `repeat`: iteration i is layer i.
 class LayerParameterSource final : public ParameterSource {
  public:
-  explicit LayerParameterSource(ParameterShards& shards) : shards_(shards) {}
+  /// `following` are the groups that the program needs after the layers.
+  LayerParameterSource(ParameterShards& shards, std::vector<std::size_t> following)
+      : shards_(shards), following_(std::move(following)) {}
   void prefetch(int iteration) override { shards_.prefetch(group(iteration)); }
+  void prefetch_following() override {
+    for (const std::size_t index : following_) shards_.prefetch(index);
+  }
   std::vector<Tensor> acquire(int iteration) override { return shards_.acquire(group(iteration)).parameters; }
   void release(int iteration) override { shards_.release(group(iteration)); }
   std::vector<GradientSlot*> gradient_slots(int iteration) override { return shards_.gradient_slots(group(iteration)); }
@@ -78,6 +100,7 @@ class LayerParameterSource final : public ParameterSource {
  private:
   std::size_t group(int iteration) const { return shards_.layout().layer_group(iteration); }
   ParameterShards& shards_;
+  std::vector<std::size_t> following_;
 };
 
 }  // namespace maxtext

@@ -18,10 +18,12 @@ struct GatedActivation {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
-/// (dy, gate, up) -> (dgate = dy·up·act'(gate), dup = dy·act(gate)).
+/// (dy, gate, up) -> (dgate = dy·up·act'(gate), dup = dy·act(gate)). With `in_place` they take the memory of gate and
+/// up.
 struct GatedActivationBackward {
   static constexpr std::string_view name = "gated_activation_backward";
   Activation activation = Activation::silu;
+  bool in_place = false;
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 

@@ -37,6 +37,12 @@ std::span<const T> row_of(const std::vector<T>& values, std::int64_t row, std::i
   return std::span(values).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
 }
 
+double visible_pairs(const KeyIntervals& intervals) {
+  double area = 0;
+  for (std::size_t i = 0; i < intervals.begin.size(); ++i) area += intervals.end[i] - intervals.begin[i];
+  return area;
+}
+
 }  // namespace
 
 RowRange device_rows(const Mesh& mesh, int device, std::int64_t rows, int micro_batches, int micro_batch) {
@@ -79,7 +85,7 @@ DeviceBatch make_device_batch(Engine& engine, const ContextPlan& plan, const Row
       const KeyIntervals intervals = plan.key_intervals(row, context, type);
       begins.append(intervals.begin);
       ends.append(intervals.end);
-      for (std::size_t i = 0; i < intervals.begin.size(); ++i) area += intervals.end[i] - intervals.begin[i];
+      area += visible_pairs(intervals);
     }
     result.intervals.push_back({.key_begin = begins.input(engine), .key_end = ends.input(engine), .area = area});
   }
@@ -98,10 +104,13 @@ DeviceBatch make_device_batch_shapes(Engine& engine, const ContextPlan& plan, Ro
                      .gathered_slots = input(plan.padded_length(), DType::int32),
                      .intervals = {}};
   for (std::size_t type = 0; type < plan.attention_types().size(); ++type) {
-    const double share = static_cast<double>(rows.count) / static_cast<double>(plan.rows());
-    const double area = static_cast<double>(plan.area(type)[static_cast<std::size_t>(context)]) * share;
-    result.intervals.push_back(
-        {.key_begin = input(slots, DType::int32), .key_end = input(slots, DType::int32), .area = area});
+    const Tensor begin = input(slots, DType::int32);
+    const Tensor end = input(slots, DType::int32);
+    double area = 0;
+    for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+      area += visible_pairs(plan.key_intervals(row, context, type));
+    }
+    result.intervals.push_back({.key_begin = begin, .key_end = end, .area = area});
   }
   return result;
 }

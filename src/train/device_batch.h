@@ -19,8 +19,7 @@ RowRange device_rows(const Mesh& mesh, int device, std::int64_t rows, int micro_
 /// The arrays of one micro-batch as the plan lays them out. Slots of padding have id 0, weight 0 and see nothing.
 DeviceBatch make_device_batch(Engine& engine, const ContextPlan& plan, const RowBatch& batch, RowRange rows);
 
-/// A batch of shapes only, for engines without data: `rows` rows of `plan`'s slots, all attention areas the plan's
-/// share of these rows.
+/// The same as shapes only, for engines without data: inputs in the same order, with the attention areas of these rows.
 DeviceBatch make_device_batch_shapes(Engine& engine, const ContextPlan& plan, RowRange rows);
 
 /// Distinct windows of the layers as attention types with their layer counts, and the type of each layer.

@@ -48,6 +48,7 @@ Tensor Optimizer::sums_of_squares() const {
 Optimizer::Result Optimizer::update(std::int64_t step, double learning_rate,
                                     const std::function<void()>& before_update) {
   Engine& engine = parameters_.engine();
+  parameters_.finish_reductions();
   const MemoryKindScope scope(engine.memory(), MemoryKind::optimizer);
   const Tensor sums = sums_of_squares();
   const std::vector<Tensor> clip = engine.apply(ClipFactor{.threshold = options_.gradient_clipping_threshold}, {sums});

@@ -41,7 +41,23 @@ void for_each_part(const ParameterShards& parameters, Visit visit) {
   }
 }
 
-void edit(ParameterShards& parameters, const ModelRunOptions& options) {
+/// Puts a device's [B, T, width] values where they belong in original order.
+void scatter(const ContextPlan& plan, const Engine& engine, RowRange rows, const std::vector<double>& values,
+             std::int64_t width, std::vector<float>& whole) {
+  const int context = engine.mesh().group_rank(engine.device(), Axis::context);
+  const std::vector<float> narrow(values.begin(), values.end());
+  const auto per_row = static_cast<std::size_t>(plan.slots_per_device() * width);
+  const auto whole_row = static_cast<std::size_t>(plan.sequence_length() * width);
+  for (std::int64_t row = 0; row < rows.count; ++row) {
+    scatter_slots(plan, rows.first + row, context,
+                  std::span(narrow).subspan(static_cast<std::size_t>(row) * per_row, per_row), width,
+                  std::span(whole).subspan(static_cast<std::size_t>(rows.first + row) * whole_row, whole_row));
+  }
+}
+
+}  // namespace
+
+void edit_parameters(ParameterShards& parameters, const ModelRunOptions& options) {
   if (!options.edit_weights) return;
   for_each_part(parameters, [&](std::size_t g, const ParameterInfo& info, const ParameterRange& range) {
     const Tensor part = parameters.shard(g).view(range.shard_offset, {range.count});
@@ -63,21 +79,9 @@ void collect_gradients(ParameterShards& parameters, ModelRunResult& result) {
   });
 }
 
-/// Puts a device's [B, T, width] values where they belong in original order.
-void scatter(const ContextPlan& plan, const Engine& engine, RowRange rows, const std::vector<double>& values,
-             std::int64_t width, std::vector<float>& whole) {
-  const int context = engine.mesh().group_rank(engine.device(), Axis::context);
-  const std::vector<float> narrow(values.begin(), values.end());
-  const auto per_row = static_cast<std::size_t>(plan.slots_per_device() * width);
-  const auto whole_row = static_cast<std::size_t>(plan.sequence_length() * width);
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    scatter_slots(plan, rows.first + row, context,
-                  std::span(narrow).subspan(static_cast<std::size_t>(row) * per_row, per_row), width,
-                  std::span(whole).subspan(static_cast<std::size_t>(rows.first + row) * whole_row, whole_row));
-  }
+void collect_nll(Engine& engine, const ContextPlan& plan, RowRange rows, const Tensor& nll, ModelRunResult& result) {
+  scatter(plan, engine, rows, read_values(engine, nll), 1, result.nll);
 }
-
-}  // namespace
 
 ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const ModelRunOptions& options) {
   ThreadTransport transport{Mesh(options.mesh)};
@@ -110,7 +114,7 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
     } else {
       parameters.initialise(options.seed);
     }
-    edit(parameters, options);
+    edit_parameters(parameters, options);
     Decoder decoder(engine, shape, attention.of_layer,
                     {.remat = remat_policy(options.remat),
                      .z_loss_multiplier = options.z_loss_multiplier,
@@ -132,9 +136,13 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
                                                      : decoder.evaluate(parameters, inputs);
       const std::vector<double> sums = read_doubles(engine, parts.sums);
       sum += sums[0] + sums[1];
-      const std::vector<double> nll = read_values(engine, parts.nll);
       const std::lock_guard lock(mutex);
-      scatter(plan, engine, rows, nll, 1, result.nll);
+      collect_nll(engine, plan, rows, parts.nll, result);
+    }
+    parameters.finish_reductions();
+    // Not under the lock: others that wait for it have reductions to start.
+    for (std::size_t g = 0; options.with_gradients && g < parameters.layout().groups.size(); ++g) {
+      parameters.gradient(g).storage()->wait();
     }
     const std::lock_guard lock(mutex);
     result.loss += sum / denominator;

@@ -50,6 +50,14 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
                          Transport& transport,
                          const std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>& wrap = {});
 
+/// Applies options.edit_weights to a device's parameters.
+void edit_parameters(ParameterShards& parameters, const ModelRunOptions& options);
+
+/// Adds what one device holds to the result of all: its parts of every gradient, and the loss of each token of its
+/// rows, put where it belongs in original order.
+void collect_gradients(ParameterShards& parameters, ModelRunResult& result);
+void collect_nll(Engine& engine, const ContextPlan& plan, RowRange rows, const Tensor& nll, ModelRunResult& result);
+
 /// A batch of documents with pseudo-random ids below `vocab`; what documents leave of the length is padding.
 RowBatch random_batch(std::int64_t sequence_length, const std::vector<std::vector<std::int64_t>>& documents,
                       std::int64_t vocab, std::uint64_t seed);
