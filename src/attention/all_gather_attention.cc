@@ -1,6 +1,7 @@
 #include "attention/all_gather_attention.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace maxtext {
 namespace {
@@ -105,7 +106,7 @@ class AllGatherAttention final : public Function {
     std::vector<Tensor> state;  // o and logsumexp, once the first group has made them
     Travelling next = {std::move(inputs[kGathered]), std::move(inputs[kGathered + 1])};
     for (std::int64_t group = 0; group < groups_; ++group) {
-      const Travelling kv = std::move(next);
+      const Travelling kv = std::exchange(next, {});
       if (group + 1 < groups_) next = gather(engine, inputs[part(group + 1, 0)], inputs[part(group + 1, 1)]);
       std::vector<Tensor> arguments = {inputs[kQuery], kv.keys,        kv.values,
                                        inputs[kSlots], inputs[kBegin], inputs[kEnd]};
@@ -126,7 +127,7 @@ class AllGatherAttention final : public Function {
     const std::int64_t heads = next.keys.dim(3);
     Tensor dq;
     for (std::int64_t group = 0; group < groups_; ++group) {
-      const Travelling kv = std::move(next);
+      const Travelling kv = std::exchange(next, {});
       if (group + 1 < groups_) {
         next = gather(engine, p.input(static_cast<int>(part(group + 1, 0))),
                       p.input(static_cast<int>(part(group + 1, 1))));
