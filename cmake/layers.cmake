@@ -15,7 +15,7 @@ function(maxtext_layer name)
 endfunction()
 
 # maxtext_tests(NAME DEPENDS target...): tests/NAME/*_test.cc become NAME_test, and *_golden_test.cc become
-# NAME_golden_test with the ctest label `golden`.
+# NAME_golden_test with the ctest label `golden`. The targets unit_tests and golden_tests build all with that label.
 function(maxtext_tests name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/tests/${name})
@@ -35,6 +35,10 @@ function(maxtext_test_binary target label sources depends)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE ${depends} maxtext_testing GTest::gmock GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT TARGET ${label}_tests)
+    add_custom_target(${label}_tests)
+  endif()
+  add_dependencies(${label}_tests ${target})
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${label} TIMEOUT 600
     ENVIRONMENT "OMP_NUM_THREADS=2;MAXTEXT_BINARY=${CMAKE_BINARY_DIR}/maxtext")
