@@ -8,8 +8,10 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/resident_memory.h"
 #include "data/dataset_factory.h"
 #include "engines/dry/dry_engine.h"
+#include "mesh/device_program.h"
 #include "train/dry_step.h"
 #include "train/step_flops.h"
 
@@ -49,6 +51,25 @@ Json memory_report(const MemoryMeter& memory) {
   return {{"peak_bytes", memory.peak_bytes()}, {"peak_by_kind", by_kind}};
 }
 
+Json process_report(const RunSetup& setup, const ContextPlan& plan, Placing placing, int wanted_threads) {
+  const int local_devices = placing == Placing::one_process ? setup.mesh.device_count() : 1;
+  const auto cores = static_cast<int>(split_cores(local_devices).front().size());
+  const DeviceMemory device = device_memory(setup, plan, placing, wanted_threads > 0 ? wanted_threads : cores);
+  return {{"devices_per_process", local_devices},
+          {"tensor_bytes_per_device", device.tensors},
+          {"scratch_bytes_per_device", device.scratch()},
+          {"resident_bytes_per_process", resident_bytes_of_process(device, local_devices)}};
+}
+
+/// Without a launcher the devices are threads of one process, with one each is a process; a single device is both.
+Json processes_report(const RunSetup& setup, const ContextPlan& plan, int wanted_threads) {
+  Json list = Json::array({process_report(setup, plan, Placing::process_per_device, wanted_threads)});
+  if (setup.mesh.device_count() > 1) {
+    list.push_back(process_report(setup, plan, Placing::one_process, wanted_threads));
+  }
+  return list;
+}
+
 Json collective_report(const DryEngine& engine) {
   std::map<std::pair<std::string, std::string>, CollectiveCounters::Entry> sums;
   for (const RecordedCollective& collective : engine.collectives()) {
@@ -73,7 +94,7 @@ Json attention_report(const ContextPlan& plan) {
           {"max_over_mean_without_reordering", imbalance_without_reordering(plan)}};
 }
 
-Json plan_report(const RunSetup& setup, const ContextPlan& plan) {
+Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_threads) {
   DryEngine engine(setup.mesh, 0, {.shares_memory = false});
   dry_step(setup, plan, engine, [&] { engine.reset_records(); });
   Json report;
@@ -88,6 +109,7 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan) {
   report["global_batch_size"] = setup.batch.global;
   report["tokens_per_step"] = setup.batch.global * setup.sequence_length;
   report["memory_per_device"] = memory_report(engine.memory());
+  report["processes"] = processes_report(setup, plan, wanted_threads);
   report["attention"] = attention_report(plan);
   report["collectives_per_device"] = collective_report(engine);
   report["flops_per_device"] = engine.flops_by_op();
@@ -98,6 +120,8 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan) {
 
 std::string gib(const Json& bytes) { return fmt::format("{:.3f} GiB", bytes.get<double>() / 1073741824.0); }
 
+std::string devices_in_words(int devices) { return devices == 1 ? "one device" : fmt::format("{} devices", devices); }
+
 void print_report(const Json& report) {
   fmt::print("devices {}: ", report["devices"].get<int>());
   for (const auto& [axis, size] : report["mesh"].items()) fmt::print("{} {}  ", axis, size.get<int>());
@@ -106,6 +130,11 @@ void print_report(const Json& report) {
   const Json& memory = report["memory_per_device"];
   fmt::print("\nmemory per device at its peak: {}\n", gib(memory["peak_bytes"]));
   for (const auto& [kind, bytes] : memory["peak_by_kind"].items()) fmt::print("  {:<22} {}\n", kind, gib(bytes));
+  for (const Json& process : report["processes"]) {
+    fmt::print("resident memory of a process with {}: {} (per device {} in tensors, {} of scratch)\n",
+               devices_in_words(process["devices_per_process"]), gib(process["resident_bytes_per_process"]),
+               gib(process["tensor_bytes_per_device"]), gib(process["scratch_bytes_per_device"]));
+  }
   const Json& attention = report["attention"];
   fmt::print("\nattention work over {} context devices, {}: max/mean {:.4f} (without reordering {:.4f})\n",
              attention["context_parallelism"].get<int>(), attention["strategy"].get<std::string>(),
@@ -140,7 +169,8 @@ int plan_command(const Arguments& arguments) {
   const Config config = load_config(request);
   note_ignored_keys(config);
   const RunSetup setup = run_setup(config, std::nullopt);
-  const Json report = plan_report(setup, first_batch ? first_batch_plan(config, setup) : one_document_plan(setup));
+  const ContextPlan plan = first_batch ? first_batch_plan(config, setup) : one_document_plan(setup);
+  const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
   print_report(report);
   if (!json_file.empty()) {
     std::ofstream file(json_file);

@@ -5,9 +5,7 @@ namespace maxtext {
 namespace {
 
 template <typename AttentionOp>
-AttentionShape shape_of(const AttentionOp& op, Inputs inputs) {
-  const Shape& q = inputs[0].shape();
-  const Shape& k = inputs[1].shape();
+AttentionShape shape_of(const AttentionOp& op, const Shape& q, const Shape& k) {
   return {.batch = q[0],
           .query_length = q[1],
           .query_heads = q[2],
@@ -24,19 +22,29 @@ AttentionShape shape_of(const AttentionOp& op, Inputs inputs) {
 
 void run(CpuContext& context, const AttentionForward& op, Inputs inputs, Outputs outputs) {
   with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
-    attention_forward(shape_of(op, inputs), data<T>(inputs[0]), data<T>(inputs[1]), data<T>(inputs[2]),
-                      data<std::int32_t>(inputs[3]), data<std::int32_t>(inputs[4]), data<std::int32_t>(inputs[5]),
-                      data<T>(outputs[0]), data<T>(outputs[1]), context.workspace);
+    attention_forward(shape_of(op, inputs[0].shape(), inputs[1].shape()), data<T>(inputs[0]), data<T>(inputs[1]),
+                      data<T>(inputs[2]), data<std::int32_t>(inputs[3]), data<std::int32_t>(inputs[4]),
+                      data<std::int32_t>(inputs[5]), data<T>(outputs[0]), data<T>(outputs[1]), context.workspace);
   });
 }
 
 void run(CpuContext& context, const AttentionBackward& op, Inputs inputs, Outputs outputs) {
   with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
-    attention_backward(shape_of(op, inputs), data<T>(inputs[0]), data<T>(inputs[1]), data<T>(inputs[2]),
-                       data<std::int32_t>(inputs[3]), data<std::int32_t>(inputs[4]), data<std::int32_t>(inputs[5]),
-                       data<T>(inputs[6]), data<T>(inputs[7]), data<T>(inputs[8]), data<T>(outputs[0]),
-                       data<T>(outputs[1]), data<T>(outputs[2]), context.workspace);
+    attention_backward(shape_of(op, inputs[0].shape(), inputs[1].shape()), data<T>(inputs[0]), data<T>(inputs[1]),
+                       data<T>(inputs[2]), data<std::int32_t>(inputs[3]), data<std::int32_t>(inputs[4]),
+                       data<std::int32_t>(inputs[5]), data<T>(inputs[6]), data<T>(inputs[7]), data<T>(inputs[8]),
+                       data<T>(outputs[0]), data<T>(outputs[1]), data<T>(outputs[2]), context.workspace);
   });
+}
+
+OpScratch op_scratch(const AttentionForward& op, InputSpecs inputs, int threads) {
+  const AttentionShape shape = shape_of(op, inputs[0].shape, inputs[1].shape);
+  return {attention_forward_workspace(shape, inputs[0].dtype, {.threads = threads}), {}};
+}
+
+OpScratch op_scratch(const AttentionBackward& op, InputSpecs inputs, int threads) {
+  const AttentionShape shape = shape_of(op, inputs[0].shape, inputs[1].shape);
+  return {attention_backward_workspace(shape, inputs[0].dtype, {.threads = threads}), {}};
 }
 
 }  // namespace maxtext

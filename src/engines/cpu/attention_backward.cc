@@ -67,10 +67,14 @@ class Backward {
         std::clamp<std::int64_t>(round_bytes / (pair_elements * static_cast<std::int64_t>(sizeof(T))), 1, pairs_);
   }
 
-  void run(Workspace& workspace) {
+  std::int64_t workspace_bytes() {
     Carver measure;
     carve(measure);
-    const Workspace::Lease lease = workspace.take(measure.bytes());
+    return measure.bytes();
+  }
+
+  void run(Workspace& workspace) {
+    const Workspace::Lease lease = workspace.take(workspace_bytes());
     Carver cut(lease.data());
     carve(cut);
     find_key_ranges(shape_, tiling_, arrays_.key_begin, arrays_.key_end, ranges_);
@@ -401,7 +405,18 @@ void backward(const AttentionShape& shape, const Arrays<T>& arrays, Workspace& w
   Backward<T>(shape, arrays, execution).run(workspace);
 }
 
+template <typename T>
+std::int64_t workspace_bytes(const AttentionShape& shape, const AttentionExecution& execution) {
+  check_shape(shape);
+  return Backward<T>(shape, Arrays<T>{}, execution).workspace_bytes();
+}
+
 }  // namespace
+
+std::int64_t attention_backward_workspace(const AttentionShape& shape, DType dtype,
+                                          const AttentionExecution& execution) {
+  return dtype == DType::float64 ? workspace_bytes<double>(shape, execution) : workspace_bytes<float>(shape, execution);
+}
 
 void attention_backward(const AttentionShape& shape, const float* q, const float* k, const float* v,
                         const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,

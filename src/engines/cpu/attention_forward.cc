@@ -68,10 +68,14 @@ class Forward {
     round_pairs_ = std::clamp<std::int64_t>(round_bytes / pair_bytes, 1, pairs_);
   }
 
-  void run(Workspace& workspace) {
+  std::int64_t workspace_bytes() {
     Carver measure;
     carve(measure);
-    const Workspace::Lease lease = workspace.take(measure.bytes());
+    return measure.bytes();
+  }
+
+  void run(Workspace& workspace) {
+    const Workspace::Lease lease = workspace.take(workspace_bytes());
     Carver cut(lease.data());
     carve(cut);
     find_key_ranges(shape_, tiling_, arrays_.key_begin, arrays_.key_end, ranges_);
@@ -269,7 +273,18 @@ void forward(const AttentionShape& shape, const Arrays<T>& arrays, Workspace& wo
   Forward<T>(shape, arrays, execution).run(workspace);
 }
 
+template <typename T>
+std::int64_t workspace_bytes(const AttentionShape& shape, const AttentionExecution& execution) {
+  check_shape(shape);
+  return Forward<T>(shape, Arrays<T>{}, execution).workspace_bytes();
+}
+
 }  // namespace
+
+std::int64_t attention_forward_workspace(const AttentionShape& shape, DType dtype,
+                                         const AttentionExecution& execution) {
+  return dtype == DType::float64 ? workspace_bytes<double>(shape, execution) : workspace_bytes<float>(shape, execution);
+}
 
 void attention_forward(const AttentionShape& shape, const float* q, const float* k, const float* v,
                        const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,

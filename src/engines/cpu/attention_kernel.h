@@ -6,6 +6,7 @@
 
 #include "engines/cpu/instruction_set.h"
 #include "engines/cpu/workspace.h"
+#include "tensor/dtype.h"
 
 namespace maxtext {
 
@@ -56,5 +57,11 @@ void attention_backward(const AttentionShape& shape, const double* q, const doub
                         const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,
                         const double* o, const double* logsumexp, const double* do_, double* dq, double* dk, double* dv,
                         Workspace& workspace, const AttentionExecution& execution = {});
+
+/// Bytes that a call takes of its workspace, whatever its data.
+std::int64_t attention_forward_workspace(const AttentionShape& shape, DType dtype,
+                                         const AttentionExecution& execution = {});
+std::int64_t attention_backward_workspace(const AttentionShape& shape, DType dtype,
+                                          const AttentionExecution& execution = {});
 
 }  // namespace maxtext

@@ -157,4 +157,17 @@ void run(CpuContext& context, const LinearCrossEntropy& op, Inputs inputs, Outpu
             [&]<typename T>(T) { FusedCrossEntropy<T>(context, op, inputs, outputs).run(); });
 }
 
+OpScratch op_scratch(const LinearCrossEntropy& op, InputSpecs inputs, int /*threads*/) {
+  const std::int64_t vocabulary = inputs[1].shape[0];
+  const std::int64_t width = inputs[1].shape[1];
+  const DType dtype = inputs[0].dtype;
+  const std::int64_t size = dtype_size(dtype);
+  // As if every token counted, and yet a chunk had to be gathered and the last one were short.
+  const std::int64_t tokens = element_count(inputs[2].shape);
+  const std::int64_t chunk = std::min(tokens_per_chunk(op.chunk_tokens, vocabulary, size), tokens);
+  OpScratch scratch{0, multiply_transposed_scratch(std::min<std::int64_t>(chunk, 1), vocabulary, width, dtype)};
+  scratch.pool_blocks.insert(scratch.pool_blocks.begin(), {chunk * vocabulary * size, chunk * width * size});
+  return scratch;
+}
+
 }  // namespace maxtext

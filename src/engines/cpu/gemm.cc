@@ -111,13 +111,17 @@ void multiply_slabs(const Product& p) {
   multiply_in_team(p, {.slabs = slabs, .most_depth = p.depth});
 }
 
+/// Of `rows`, those that multiply_transposed takes as they are; the rest is padded.
+std::int64_t rows_in_place(std::int64_t rows) {
+  return onednn_has_avx512() && rows >= kLeastRows ? rows : rows / kLeastRows * kLeastRows;
+}
+
 }  // namespace
 
 void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
                          const float* x, const float* w, float* y) {
   if (rows == 0 || outputs == 0) return;
-  const bool any_row_count = onednn_has_avx512() && rows >= kLeastRows;
-  const std::int64_t whole = any_row_count ? rows : rows / kLeastRows * kLeastRows;
+  const std::int64_t whole = rows_in_place(rows);
   multiply_rows({'N', 'T', whole, outputs, depth, x, depth, w, depth, false, y});
   const std::int64_t rest = rows - whole;
   if (rest == 0) return;
@@ -175,6 +179,13 @@ void transposed_multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_
       for (std::int64_t j = 0; j < columns; ++j) out[j] += factor * b[k * columns + j];
     }
   }
+}
+
+std::vector<std::int64_t> multiply_transposed_scratch(std::int64_t rows, std::int64_t outputs, std::int64_t depth,
+                                                      DType dtype) {
+  if (dtype != DType::float32 || rows == 0 || outputs == 0 || rows_in_place(rows) == rows) return {};
+  const auto padded = kLeastRows * static_cast<std::int64_t>(sizeof(float));
+  return {padded * depth, padded * outputs};
 }
 
 }  // namespace maxtext

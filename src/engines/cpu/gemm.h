@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engines/cpu/cpu_context.h"
 
@@ -13,6 +14,10 @@ void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t ou
                          const float* x, const float* w, float* y);
 void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
                          const double* x, const double* w, double* y);
+
+/// Blocks of scratch that multiply_transposed takes.
+std::vector<std::int64_t> multiply_transposed_scratch(std::int64_t rows, std::int64_t outputs, std::int64_t depth,
+                                                      DType dtype);
 
 /// y [rows, columns] (+)= a [rows, depth] · b [depth, columns]; added to y when `accumulate`. The
 /// result does not depend on the number of threads.

@@ -51,4 +51,13 @@ void run(CpuContext& context, const BiasBackward& op, Inputs inputs, Outputs out
   });
 }
 
+OpScratch op_scratch(const Linear& /*op*/, InputSpecs inputs, int /*threads*/) {
+  const TensorSpec& weight = inputs[1];
+  return {0, multiply_transposed_scratch(row_count(inputs[0].shape), weight.shape[0], weight.shape[1], weight.dtype)};
+}
+
+OpScratch op_scratch(const BiasBackward& /*op*/, InputSpecs inputs, int /*threads*/) {
+  return {0, {row_blocks(row_count(inputs[0].shape)).blocks * inputs[1].bytes()}};
+}
+
 }  // namespace maxtext

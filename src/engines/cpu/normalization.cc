@@ -35,4 +35,8 @@ void run(CpuContext& context, const RmsNormBackward& op, Inputs inputs, Outputs 
   });
 }
 
+OpScratch op_scratch(const RmsNormBackward& /*op*/, InputSpecs inputs, int /*threads*/) {
+  return {0, {row_blocks(row_count(inputs[0].shape)).blocks * inputs[2].bytes()}};
+}
+
 }  // namespace maxtext

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engines/cpu/cpu_context.h"
+#include "engines/cpu/scratch_bytes.h"
 
 namespace maxtext {
 
@@ -48,5 +49,13 @@ void run(CpuContext& context, const Sgd& op, Inputs inputs, Outputs outputs);
 /// until they drop the result, so its owner writes to it again only after a later collective of the group that
 /// everybody starts after its last read (the reduction of the gradients' norm).
 std::vector<Tensor> gather_shared_shards(CpuContext& context, const AllGather& op, Inputs inputs);
+
+/// What ops take beside inputs and outputs (scratch_bytes.h): an overload for each that takes anything.
+OpScratch op_scratch(const Linear& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const BiasBackward& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const RmsNormBackward& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const LinearCrossEntropy& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const AttentionForward& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const AttentionBackward& op, InputSpecs inputs, int threads);
 
 }  // namespace maxtext

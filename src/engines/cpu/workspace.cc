@@ -26,13 +26,18 @@ Workspace::Lease::~Lease() {
   if (workspace_ != nullptr) workspace_->buffers_[index_].in_use = false;
 }
 
+std::int64_t Workspace::held_bytes(std::int64_t bytes) {
+  if (bytes <= 0) return 0;
+  return round_up(bytes, bytes >= huge_page ? huge_page : 64);
+}
+
 void Workspace::Free::operator()(std::byte* pointer) const { std::free(pointer); }
 
 void Workspace::allocate(Buffer& buffer, std::int64_t bytes) {
   buffer.data.reset();
   buffer.bytes = 0;
   const std::int64_t alignment = bytes >= huge_page ? huge_page : 64;
-  const std::int64_t size = round_up(bytes, alignment);
+  const std::int64_t size = held_bytes(bytes);
   void* const memory = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(size));
   if (memory == nullptr) fail("workspace: no memory for {} bytes, {} bytes held", size, this->bytes());
   // A hint: packed operands span many 4 KiB pages. Where it is refused, nothing changes but speed.

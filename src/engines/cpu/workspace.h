@@ -44,6 +44,9 @@ class Workspace {
   /// At least `bytes` bytes. Throws Error when the system has no memory left.
   Lease take(std::int64_t bytes);
 
+  /// The size of the buffer that is made for a request of `bytes`, 0 for none.
+  static std::int64_t held_bytes(std::int64_t bytes);
+
   /// Bytes held by the pool, in use or not.
   std::int64_t bytes() const;
   /// Bytes of the buffers in use.

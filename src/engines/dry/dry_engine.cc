@@ -11,14 +11,15 @@ namespace {
 
 class DryStorage final : public Storage {
  public:
-  DryStorage(std::int64_t bytes, std::shared_ptr<void> token, AxisSet shard_axes = {})
-      : Storage(bytes), token_(std::move(token)), shard_axes_(shard_axes) {}
+  DryStorage(std::int64_t bytes, std::shared_ptr<void> token, std::shared_ptr<void> block, AxisSet shard_axes = {})
+      : Storage(bytes), token_(std::move(token)), block_(std::move(block)), shard_axes_(shard_axes) {}
 
   /// The axes over which it is one part of memory that the whole group sees; none for ordinary memory.
   AxisSet shard_axes() const { return shard_axes_; }
 
  private:
   std::shared_ptr<void> token_;
+  std::shared_ptr<void> block_;
   AxisSet shard_axes_;
 };
 
@@ -27,21 +28,23 @@ ElementType element_of(DType dtype) { return dtype == DType::float64 ? ElementTy
 }  // namespace
 
 DryEngine::DryEngine(Mesh mesh, int device, DryEngineOptions options)
-    : mesh_(std::move(mesh)), device_(device), options_(options) {
+    : mesh_(std::move(mesh)), device_(device), options_(std::move(options)) {
   if (device < 0 || device >= mesh_.device_count()) {
     fail("dry engine: device {} is not in a mesh of {}", device, mesh_.device_count());
   }
 }
 
 Tensor DryEngine::allocate(const TensorSpec& spec) {
-  return {spec, std::make_shared<DryStorage>(spec.bytes(), memory().track(spec.bytes()))};
+  std::shared_ptr<void> block = options_.on_allocate ? options_.on_allocate(spec.bytes()) : nullptr;
+  return {spec, std::make_shared<DryStorage>(spec.bytes(), memory().track(spec.bytes()), std::move(block))};
 }
 
 Tensor DryEngine::allocate_shard(const TensorSpec& spec, AxisSet axes) {
   const int group_size = mesh_.size(axes);
   const TensorSpec part = shard_spec(spec, group_size);
-  const AxisSet shared = options_.shares_memory && group_size > 1 ? axes : AxisSet();
-  return {part, std::make_shared<DryStorage>(part.bytes(), memory().track(part.bytes()), shared)};
+  if (!options_.shares_memory || group_size == 1) return allocate(part);
+  shared_bytes_ += part.bytes();
+  return {part, std::make_shared<DryStorage>(part.bytes(), memory().track(part.bytes()), nullptr, axes)};
 }
 
 Tensor DryEngine::input(const TensorSpec& spec, std::span<const std::byte> /*bytes*/) { return allocate(spec); }
@@ -63,6 +66,7 @@ void DryEngine::reset_records() {
 void DryEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   std::vector<TensorSpec> specs;
   for (const Tensor& input : inputs) specs.push_back(input.spec());
+  if (options_.on_execute) options_.on_execute(op, specs);
   if (const double count = maxtext::flops(op, specs); count > 0) flops_by_op_[std::string(op_name(op))] += count;
   CollectiveRequest request;
   if (const auto* gather = std::get_if<AllGather>(&op)) {
@@ -93,7 +97,7 @@ std::vector<Tensor> DryEngine::gather_views(const AllGather& gather, std::span<c
     TensorSpec spec = input.spec();
     spec.shape.insert(spec.shape.begin(), gather.group_size);
     const std::int64_t bytes = spec.bytes();
-    views.emplace_back(std::move(spec), std::make_shared<DryStorage>(bytes, nullptr));
+    views.emplace_back(std::move(spec), std::make_shared<DryStorage>(bytes, nullptr, nullptr));
   }
   CollectiveRequest request;
   request.kind = CollectiveKind::all_gather;

@@ -2,7 +2,9 @@
 // the cpu engine and notes what the program would send and compute.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,11 @@ struct DryEngineOptions {
   /// Predict an engine whose transport shares memory between devices (Communicator::shares_memory): gathering whole
   /// shards of `allocate_shard` takes no memory there.
   bool shares_memory = false;
+  /// Called for every tensor that takes memory of its own (parts of shared memory do not); what it returns is kept as
+  /// long as that memory.
+  std::function<std::shared_ptr<void>(std::int64_t bytes)> on_allocate = {};
+  /// Called for every op that computes, with its outputs allocated.
+  std::function<void(const Op& op, InputSpecs inputs)> on_execute = {};
 };
 
 class DryEngine final : public Engine {
@@ -46,6 +53,8 @@ class DryEngine final : public Engine {
   const CollectiveCounters& counters() const { return counters_; }
   /// FLOPs per op name, of ops that count any.
   const std::map<std::string, double, std::less<>>& flops_by_op() const { return flops_by_op_; }
+  /// Bytes of parts of shared memory that were ever allocated: they are in `memory()`, but not told to `on_allocate`.
+  std::int64_t shared_bytes() const { return shared_bytes_; }
   /// Forgets collectives and FLOPs per op so far (Engine::flops goes on).
   void reset_records();
 
@@ -59,6 +68,7 @@ class DryEngine final : public Engine {
   Mesh mesh_;
   int device_;
   DryEngineOptions options_;
+  std::int64_t shared_bytes_ = 0;
   std::vector<RecordedCollective> collectives_;
   CollectiveCounters counters_;
   std::map<std::string, double, std::less<>> flops_by_op_;
