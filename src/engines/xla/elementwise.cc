@@ -1,0 +1,22 @@
+#include "engines/xla/trace.h"
+
+namespace maxtext {
+
+void trace(XlaContext& context, const Add& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
+  context.store(outputs[0], context.writer.binary("add", context.load(inputs[0]), context.load(inputs[1])));
+}
+
+void trace(XlaContext& context, const Scale& op, XlaInputs inputs, XlaOutputs outputs) {
+  const XlaValue factor = context.writer.constant(inputs[0].spec(), op.factor);
+  context.store(outputs[0], context.writer.binary("multiply", context.load(inputs[0]), factor));
+}
+
+void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs outputs) {
+  context.store(outputs[0], context.writer.convert(context.load(inputs[0]), op.dtype));
+}
+
+void trace(XlaContext& context, const Fill& op, XlaInputs /*inputs*/, XlaOutputs outputs) {
+  context.store(outputs[0], context.writer.constant(op.spec, op.value));
+}
+
+}  // namespace maxtext

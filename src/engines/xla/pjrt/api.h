@@ -1,0 +1,36 @@
+// The PJRT C interface as C++: errors are exceptions, handles own what they refer to. Structs are zeroed and carry the
+// size of the header they were compiled with, so one header serves newer plugins too.
+#pragma once
+
+#include <pjrt_c_api.h>
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+namespace maxtext::pjrt {
+
+/// Destroys a handle of the C interface.
+struct Deleter {
+  const PJRT_Api* api = nullptr;
+  void operator()(PJRT_Error* error) const;
+  void operator()(PJRT_Event* event) const;
+  void operator()(PJRT_Client* client) const;
+  void operator()(PJRT_LoadedExecutable* executable) const;
+  void operator()(PJRT_Executable* executable) const;
+  void operator()(PJRT_Buffer* buffer) const;
+};
+
+template <typename T>
+using Handle = std::unique_ptr<T, Deleter>;
+
+/// Loads the plugin and initialises it. It is never unloaded. Throws Error naming the file.
+const PJRT_Api* load_plugin(const std::filesystem::path& plugin);
+
+/// Throws Error "what: the plugin's message" unless `error` is null. Takes the error.
+void check(const PJRT_Api* api, PJRT_Error* error, std::string_view what);
+
+/// Waits for an event and takes it. Throws Error where it carries one.
+void await(const PJRT_Api* api, PJRT_Event* event, std::string_view what);
+
+}  // namespace maxtext::pjrt

@@ -1,0 +1,86 @@
+// Writes the body of a StableHLO function, one line per operation, and checks types while it writes: a mistake is an
+// Error at the op that made it, not a parse error at line 412 of a compiler's input. Values are immutable (SSA).
+// Operations are those of the StableHLO specification; only what the decoder's training step needs is here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/xla/stablehlo_types.h"
+
+namespace maxtext {
+
+/// A value of the program: its SSA name ("%12", "%arg0") and type.
+struct XlaValue {
+  std::string name;
+  TensorSpec spec;
+
+  bool defined() const { return !name.empty(); }
+};
+
+/// Dimension numbers of a product: lhs and rhs dimensions pair up. The result has the batch dimensions first, then the
+/// free ones of lhs, then those of rhs.
+struct DotDimensions {
+  std::vector<std::int64_t> lhs_batch = {};
+  std::vector<std::int64_t> rhs_batch = {};
+  std::vector<std::int64_t> lhs_contracting = {};
+  std::vector<std::int64_t> rhs_contracting = {};
+};
+
+class StableHloWriter {
+ public:
+  /// Every element `value`.
+  XlaValue constant(const TensorSpec& spec, double value);
+  /// A vector of given elements.
+  XlaValue constant_vector(std::span<const double> values, DType dtype);
+  /// The index along `dimension`.
+  XlaValue iota(const TensorSpec& spec, std::int64_t dimension);
+
+  /// Elementwise, operands of one type: "add", "subtract", "multiply", "divide", "maximum", "and".
+  XlaValue binary(std::string_view op, const XlaValue& a, const XlaValue& b);
+  /// Elementwise: "exponential", "log", "rsqrt", "cosine", "sine", "tanh", "logistic", "negate".
+  XlaValue unary(std::string_view op, const XlaValue& x);
+  /// -> boolean: "EQ", "NE", "LT", "LE", "GT", "GE".
+  XlaValue compare(std::string_view direction, const XlaValue& a, const XlaValue& b);
+  XlaValue select(const XlaValue& condition, const XlaValue& where_true, const XlaValue& where_false);
+  XlaValue convert(const XlaValue& x, DType dtype);
+
+  XlaValue reshape(const XlaValue& x, const Shape& shape);
+  /// Dimension i of x becomes dimension dimensions[i] of the result.
+  XlaValue broadcast(const XlaValue& x, const Shape& shape, const std::vector<std::int64_t>& dimensions);
+  XlaValue transpose(const XlaValue& x, const std::vector<std::int64_t>& permutation);
+  XlaValue slice(const XlaValue& x, const Shape& starts, const Shape& limits);
+  XlaValue concatenate(std::span<const XlaValue> parts, std::int64_t dimension);
+  /// base with `update` written at `starts`, which are known while tracing.
+  XlaValue update_slice(const XlaValue& base, const XlaValue& update, const Shape& starts);
+
+  /// Rows of table [V, ...] at ids [...] -> [ids..., ...].
+  XlaValue gather_rows(const XlaValue& table, const XlaValue& ids);
+  /// table with rows [ids..., ...] added at ids.
+  XlaValue scatter_add_rows(const XlaValue& table, const XlaValue& ids, const XlaValue& rows);
+
+  /// A product at full precision, accumulated and returned in the dtype of lhs and rhs. Compilers for TPU multiply
+  /// float32 in bfloat16 unless asked not to; this asks.
+  XlaValue dot(const XlaValue& lhs, const XlaValue& rhs, const DotDimensions& dimensions);
+  /// "add" (from 0) or "maximum" (from −∞) over `dimensions`, which fall away.
+  XlaValue reduce(std::string_view op, const XlaValue& x, std::vector<std::int64_t> dimensions);
+
+  /// Collectives among the replicas of each group, along dimension 0.
+  XlaValue all_gather(const XlaValue& x, const std::vector<std::vector<int>>& groups);
+  XlaValue reduce_scatter(const XlaValue& x, const std::vector<std::vector<int>>& groups);
+  /// `op` as in `reduce`.
+  XlaValue all_reduce(std::string_view op, const XlaValue& x, const std::vector<std::vector<int>>& groups);
+
+  /// The lines so far.
+  const std::string& body() const { return body_; }
+
+ private:
+  XlaValue emit(TensorSpec result, const std::string& operation);
+
+  std::string body_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace maxtext
