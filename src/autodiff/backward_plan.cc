@@ -124,15 +124,18 @@ class BackwardPlanner {
     });
   }
 
-  /// Starts what the next costly vjp after `pull` reads of asynchronous functions.
+  /// Starts what the next costly vjp after `pull`, and what is recomputed for it, reads of asynchronous functions.
   void start_ahead_of(int pull) {
     for (int i = pull - 1; i >= 0; --i) {
       if (!pulls_[static_cast<std::size_t>(i)]) continue;
-      for (const Variable& value : reads(i)) {
-        if (asynchronous(value)) ensure(value);
-      }
+      for (const Variable& value : reads(i)) start(value);
       if (!node(i).function->cheap()) return;
     }
+  }
+  void start(const Variable& value) {
+    if (at(available_, value) || is_leaf(value)) return;
+    if (asynchronous(value)) return ensure(value);
+    for (const Variable& input : node(value).inputs) start(input);
   }
 
   void find_releases() {

@@ -1,6 +1,6 @@
 #include "model/parameter_shards.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -94,13 +94,6 @@ void ParameterShards::begin_gradients(std::size_t index) {
 
 void ParameterShards::reduce_gradients(std::size_t index) {
   const MemoryKindScope scope(engine_.memory(), MemoryKind::gradients);
-  if (!reductions_.empty()) {
-    // The latest stays on its way: the embedding's comes right after the first layer's.
-    Reduction latest = std::move(reductions_.back());
-    reductions_.pop_back();
-    std::erase_if(reductions_, [&](Reduction& reduction) { return advance(reduction); });
-    reductions_.push_back(std::move(latest));
-  }
   GroupGradient& gradient = gradients_[index];
   const ParameterGroup& group = layout_.groups[index];
   Reduction reduction{
@@ -111,6 +104,15 @@ void ParameterShards::reduce_gradients(std::size_t index) {
   for (GradientSlot& slot : gradient.slots) slot = GradientSlot();
   // In a group of one nothing travelled, and the next step is due.
   if (group.shards > 1 || !advance(reduction)) reductions_.push_back(std::move(reduction));
+}
+
+void ParameterShards::advance_reductions() {
+  const MemoryKindScope scope(engine_.memory(), MemoryKind::gradients);
+  std::vector<Reduction> unfinished;
+  for (Reduction& reduction : reductions_) {
+    if (!advance(reduction)) unfinished.push_back(std::move(reduction));
+  }
+  reductions_ = std::move(unfinished);
 }
 
 bool ParameterShards::needs_replicas(const Reduction& reduction) const {

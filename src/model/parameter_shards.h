@@ -47,10 +47,11 @@ class ParameterShards {
   /// Slots of a group's parameters, views of one flat buffer that `reduce_gradients` sums over devices into the shard.
   std::vector<GradientSlot*> gradient_slots(std::size_t group);
   void begin_gradients(std::size_t group);
-  /// Starts the reduction of a group's gradient and takes those of earlier calls one step further: the reduce_scatter
-  /// over the shards' axes, the all_reduce over replicas, the sum over micro-batches. So none is waited for before the
-  /// gradients of two more groups have been computed.
+  /// Starts the reduction of a group's gradient over the shards' axes.
   void reduce_gradients(std::size_t group);
+  /// Takes the reductions under way one step further: to the all_reduce over replicas, to the sum over micro-batches.
+  /// Each step waits for the one before, so it is called when about a layer has been computed in between.
+  void advance_reductions();
   /// Takes all reductions through their last step.
   void finish_reductions();
 
@@ -95,7 +96,10 @@ class LayerParameterSource final : public ParameterSource {
   void release(int iteration) override { shards_.release(group(iteration)); }
   std::vector<GradientSlot*> gradient_slots(int iteration) override { return shards_.gradient_slots(group(iteration)); }
   void begin_gradients(int iteration) override { shards_.begin_gradients(group(iteration)); }
-  void gradients_ready(int iteration) override { shards_.reduce_gradients(group(iteration)); }
+  void gradients_ready(int iteration) override {
+    shards_.advance_reductions();
+    shards_.reduce_gradients(group(iteration));
+  }
 
  private:
   std::size_t group(int iteration) const { return shards_.layout().layer_group(iteration); }
