@@ -1,0 +1,88 @@
+// Spellings are those of the StableHLO specification; on a plugin they are proven by the other tests.
+#include "engines/xla/stablehlo_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "engines/xla/compile_options.h"
+
+namespace maxtext {
+namespace {
+
+XlaValue argument(Shape shape, DType dtype = DType::float32) { return {"%arg0", {std::move(shape), dtype}}; }
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+TEST(StableHloWriter, WritesOneLinePerOperation) {
+  StableHloWriter writer;
+  const XlaValue x = argument({2, 3});
+  const XlaValue sum = writer.reduce("add", writer.binary("multiply", x, x), {1});
+  writer.broadcast(sum, {2, 3}, {0});
+  EXPECT_EQ(writer.body(),
+            "  %0 = stablehlo.multiply %arg0, %arg0 : tensor<2x3xf32>\n"
+            "  %1 = stablehlo.constant dense<0.00000000000000000e+00> : tensor<f32>\n"
+            "  %2 = stablehlo.reduce(%0 init: %1) applies stablehlo.add across dimensions = [1] : "
+            "(tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>\n"
+            "  %3 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>\n");
+}
+
+TEST(StableHloWriter, InfersShapesOfProducts) {
+  StableHloWriter writer;
+  const XlaValue q = argument({2, 5, 3, 4, 8});
+  const XlaValue k = argument({2, 7, 3, 8});
+  EXPECT_EQ(writer.dot(q, k, {{0, 2}, {0, 2}, {4}, {3}}).spec.shape, (Shape{2, 3, 5, 4, 7}));
+  EXPECT_EQ(writer.dot(argument({2, 5, 3}), argument({2, 5, 4}), {{}, {}, {0, 1}, {0, 1}}).spec.shape, (Shape{3, 4}));
+}
+
+TEST(StableHloWriter, GroupsOfCollectivesAreRows) {
+  EXPECT_EQ(replica_groups_text({{0, 2}, {1, 3}}), "dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>");
+  EXPECT_THROW(replica_groups_text({{0, 1}, {2}}), Error);
+}
+
+TEST(StableHloWriter, LiteralsKeepEveryBit) {
+  for (const double value : {0.1, 1e-300, -1.0 / 3, 1e300}) {
+    EXPECT_EQ(std::stod(literal(value, DType::float64)), value);
+  }
+  EXPECT_EQ(literal(-std::numeric_limits<double>::infinity(), DType::float32), "0xFF800000");
+  EXPECT_EQ(literal(7, DType::int32), "7");
+  EXPECT_THROW(literal(0.5, DType::int32), Error);
+}
+
+TEST(StableHloWriter, RefusesWhatDoesNotFit) {
+  StableHloWriter writer;
+  const XlaValue x = argument({2, 3});
+  EXPECT_EQ(error_of([&] {
+              writer.binary("add", x, argument({3, 2}));
+            }),
+            "StableHLO add(float32[2, 3], float32[3, 2]): both operands must have one type");
+  EXPECT_THROW(writer.reshape(x, {5}), Error);
+  EXPECT_THROW(writer.broadcast(x, {2, 4}, {0, 1}), Error);
+  EXPECT_THROW(writer.transpose(x, {0, 0}), Error);
+  EXPECT_THROW(writer.slice(x, {0, 0}, {2, 4}), Error);
+  EXPECT_THROW(writer.concatenate(std::vector<XlaValue>{x, argument({3, 3})}, 1), Error);
+  EXPECT_THROW(writer.update_slice(x, argument({2, 2}), {0, 2}), Error);
+  EXPECT_THROW(writer.dot(x, argument({2, 3}), {{}, {}, {1}, {0}}), Error);
+  EXPECT_THROW(writer.reduce("add", x, {2}), Error);
+  EXPECT_THROW(writer.select(x, x, x), Error);
+  EXPECT_THROW(writer.unary("log", argument({2}, DType::int32)), Error);
+  EXPECT_THROW(writer.reduce_scatter(argument({3}), {{0, 1}}), Error);
+  EXPECT_THROW(writer.scatter_add_rows(x, argument({4}, DType::int32), argument({4, 2})), Error);
+}
+
+/// The bytes that protobuf's own encoder gives: field 3 {4: replicas, 5: 1}.
+TEST(CompileOptions, AreProtobuf) {
+  EXPECT_EQ(compile_options(1), std::string("\x1a\x04\x20\x01\x28\x01"));
+  EXPECT_EQ(compile_options(256), std::string("\x1a\x05\x20\x80\x02\x28\x01"));
+}
+
+}  // namespace
+}  // namespace maxtext

@@ -1,0 +1,175 @@
+// Memory, arguments and results of the tracing engine; single ops on a plugin against the cpu engine.
+#include "engines/xla/xla_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "engines/cpu/cpu_engine.h"
+#include "engines/xla/replicas.h"
+#include "mesh/thread_transport.h"
+#include "testing/compare.h"
+#include "xla/plugin.h"
+
+namespace maxtext::testing {
+namespace {
+
+const Mesh kOneDevice({1, 1, 1, 1});
+
+template <typename T>
+Tensor input(Engine& engine, Shape shape, const std::vector<T>& values) {
+  const DType dtype = std::is_same_v<T, float> ? DType::float32 : DType::int32;
+  return engine.input({std::move(shape), dtype}, std::as_bytes(std::span(values)));
+}
+
+std::vector<float> read(Engine& engine, const Tensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+  engine.read(tensor, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+/// Different, smooth values.
+std::vector<float> values(std::int64_t count, double phase) {
+  std::vector<float> result(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = static_cast<float>(std::sin(phase + 1.7 * static_cast<double>(i)));
+  }
+  return result;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+TEST(XlaEngine, NamesAnOpThatItDoesNotKnow) {
+  XlaEngine engine(kOneDevice, 0);
+  const Tensor x = input<float>(engine, {2, 3}, values(6, 0));
+  EXPECT_EQ(error_of([&] { engine.apply_one(Transpose{{1, 0}}, {x}); }), "the xla spike does not know op transpose");
+}
+
+TEST(XlaEngine, ReadsAndWritesArgumentsUntilTheProgramChangesThem) {
+  XlaEngine engine(kOneDevice, 0);
+  const Tensor x = input<float>(engine, {4}, {1, 2, 3, 4});
+  const std::vector<float> part = {7, 8};
+  const std::vector<float> four = values(4, 0);
+  engine.write(x.view(1, {2}), std::as_bytes(std::span(part)));
+  EXPECT_EQ(read(engine, x), (std::vector<float>{1, 7, 8, 4}));
+  const Tensor doubled = engine.apply_one(Add{.in_place = true}, {x, x});
+  EXPECT_EQ(error_of([&] { read(engine, x); }), "read: float32[4] is not a result of the traced program");
+  EXPECT_THROW(engine.write(x, std::as_bytes(std::span(four))), Error);
+  engine.add_result(doubled);
+  EXPECT_EQ(error_of([&] { read(engine, x); }), "read: the traced program has not run yet");
+  const Tensor inside = engine.allocate({{4}, DType::float32});
+  EXPECT_THROW(engine.write(inside, std::as_bytes(std::span(four))), Error);
+  EXPECT_THROW(engine.add_result(inside), Error);
+}
+
+TEST(XlaEngine, AProgramThatDependsOnTheDeviceIsFound) {
+  const Mesh mesh({1, 1, 2, 1});
+  XlaEngine first(mesh, 0);
+  XlaEngine second(mesh, 1);
+  for (XlaEngine* engine : {&first, &second}) {
+    engine->apply_one(Scale{.factor = 1.0 + engine->device()}, {input<float>(*engine, {2}, {1, 2})});
+  }
+  EXPECT_EQ(error_of([&] {
+              check_same_program(std::vector<const XlaEngine*>{&first, &second});
+            }),
+            "device 1 traced another program than device 0: line 3 is `  %0 = stablehlo.constant "
+            "dense<2.00000000000000000e+00> : tensor<2xf32>`, not `  %0 = stablehlo.constant "
+            "dense<1.00000000000000000e+00> : tensor<2xf32>`");
+}
+
+class XlaOpsOnPlugin : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = why_no_plugin(); !reason.empty()) GTEST_SKIP() << reason;
+    client_ = PjrtClient::open(plugin_path(), 1);
+  }
+
+  /// The results of `program` on the xla engine are those on the cpu engine.
+  void expect_equal(const std::function<std::vector<Tensor>(Engine&)>& program) {
+    ThreadTransport transport{Mesh(kOneDevice)};
+    const std::unique_ptr<Communicator> communicator = transport.communicator(0);
+    CpuEngine cpu({.threads = 1}, *communicator);
+    XlaEngine xla(kOneDevice, 0);
+    const std::vector<Tensor> expected = program(cpu);
+    const std::vector<Tensor> actual = program(xla);
+    for (const Tensor& tensor : actual) xla.add_result(tensor);
+    run_replicas(*client_, std::vector<XlaEngine*>{&xla});
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(all_close(read(xla, actual[i]), read(cpu, expected[i]), 1e-5, fmt::format("result {}", i)));
+    }
+  }
+
+  std::unique_ptr<PjrtClient> client_;
+};
+
+TEST_F(XlaOpsOnPlugin, WritingToAViewChangesTheBuffer) {
+  expect_equal([](Engine& engine) -> std::vector<Tensor> {
+    const Tensor flat = input<float>(engine, {24}, values(24, 0));
+    const Tensor weight = engine.apply_one(View{.first_element = 4, .shape = {3, 4}}, {flat});
+    const Tensor dy = input<float>(engine, {2, 3}, values(6, 1));
+    const Tensor x = input<float>(engine, {2, 4}, values(8, 2));
+    engine.apply_one(LinearBackwardWeight{.accumulate = true}, {dy, x, weight});
+    return {flat, engine.apply_one(Scale{.factor = 3}, {weight})};
+  });
+}
+
+TEST_F(XlaOpsOnPlugin, BothActivations) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+    expect_equal([&](Engine& engine) -> std::vector<Tensor> {
+      const Tensor gate = input<float>(engine, {3, 5}, values(15, 0));
+      const Tensor up = input<float>(engine, {3, 5}, values(15, 1));
+      const Tensor y = engine.apply_one(GatedActivation{.activation = activation}, {gate, up});
+      std::vector<Tensor> all = engine.apply(GatedActivationBackward{.activation = activation}, {y, gate, up});
+      all.push_back(y);
+      return all;
+    });
+  }
+}
+
+TEST_F(XlaOpsOnPlugin, AttentionOfPaddingThatHoldsNaN) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  expect_equal([](Engine& engine) -> std::vector<Tensor> {
+    // Two devices' keys in swapped order; token 3 is padding, which lies in slot 1; query 2 sees nothing.
+    std::vector<float> k = values(2 * 2 * 1 * 4, 0);
+    std::vector<float> v = values(2 * 2 * 1 * 4, 1);
+    for (std::size_t d = 4; d < 8; ++d) k[d] = v[d] = kNaN;
+    const std::vector<Tensor> inputs = {input<float>(engine, {1, 3, 2, 4}, values(3 * 2 * 4, 2)),
+                                        input<float>(engine, {2, 1, 2, 1, 4}, k),
+                                        input<float>(engine, {2, 1, 2, 1, 4}, v),
+                                        input<std::int32_t>(engine, {1, 4}, {2, 3, 0, 1}),
+                                        input<std::int32_t>(engine, {1, 3}, {0, 1, 2}),
+                                        input<std::int32_t>(engine, {1, 3}, {2, 3, 2})};
+    const std::vector<Tensor> forward = engine.apply(AttentionForward{.scale = 0.7, .kv_heads = 1}, inputs);
+    std::vector<Tensor> backward_inputs = inputs;
+    backward_inputs.insert(backward_inputs.end(), forward.begin(), forward.end());
+    backward_inputs.push_back(input<float>(engine, {1, 3, 2, 4}, values(3 * 2 * 4, 3)));
+    std::vector<Tensor> all = engine.apply(AttentionBackward{.scale = 0.7, .kv_heads = 1}, backward_inputs);
+    all.insert(all.end(), forward.begin(), forward.end());
+    return all;
+  });
+}
+
+TEST_F(XlaOpsOnPlugin, CompilersWordsAreInTheError) {
+  const std::string error = error_of([&] { client_->compile("module { not a program }", 1); });
+  EXPECT_TRUE(error.starts_with("compiling a program: ")) << error;
+  EXPECT_NE(error.find("not"), std::string::npos) << error;
+}
+
+TEST_F(XlaOpsOnPlugin, AFileThatIsNoPluginIsNamed) {
+  const std::string missing = error_of([] { PjrtClient::open("/nowhere/plugin.so", 1); });
+  EXPECT_TRUE(missing.starts_with("PJRT plugin /nowhere/plugin.so cannot be loaded: ")) << missing;
+  EXPECT_EQ(error_of([] { PjrtClient::open("libm.so.6", 1); }), "libm.so.6 is no PJRT plugin: it has no GetPjrtApi");
+}
+
+}  // namespace
+}  // namespace maxtext::testing
