@@ -9,6 +9,9 @@
 namespace maxtext {
 namespace {
 
+/// What a collective under way keeps alive.
+using KeptBlocks = std::vector<std::shared_ptr<void>>;
+
 class DryStorage final : public Storage {
  public:
   DryStorage(std::int64_t bytes, std::shared_ptr<void> token, std::shared_ptr<void> block, AxisSet shard_axes = {})
@@ -17,11 +20,33 @@ class DryStorage final : public Storage {
   /// The axes over which it is one part of memory that the whole group sees; none for ordinary memory.
   AxisSet shard_axes() const { return shard_axes_; }
 
+  const std::shared_ptr<void>& block() const { return block_; }
+  /// The contents arrive with a collective, whose memory is kept until the first of its results is waited for.
+  void set_pending(std::shared_ptr<KeptBlocks> kept) { pending_ = std::move(kept); }
+  void wait() override {
+    if (pending_ == nullptr) return;
+    pending_->clear();
+    pending_.reset();
+  }
+
  private:
   std::shared_ptr<void> token_;
   std::shared_ptr<void> block_;
   AxisSet shard_axes_;
+  std::shared_ptr<KeptBlocks> pending_;
 };
+
+DryStorage& storage_of(const Tensor& tensor) { return static_cast<DryStorage&>(*tensor.storage()); }
+
+/// A collective reads and writes memory after its tensors are dropped, until it is waited for.
+void keep_until_waited(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const auto kept = std::make_shared<KeptBlocks>();
+  for (const Tensor& input : inputs) kept->push_back(storage_of(input).block());
+  for (const Tensor& output : outputs) {
+    kept->push_back(storage_of(output).block());
+    storage_of(output).set_pending(kept);
+  }
+}
 
 ElementType element_of(DType dtype) { return dtype == DType::float64 ? ElementType::float64 : ElementType::float32; }
 
@@ -66,6 +91,7 @@ void DryEngine::reset_records() {
 void DryEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   std::vector<TensorSpec> specs;
   for (const Tensor& input : inputs) specs.push_back(input.spec());
+  for (const Tensor& input : inputs) input.storage()->wait();
   if (options_.on_execute) options_.on_execute(op, specs);
   if (const double count = maxtext::flops(op, specs); count > 0) flops_by_op_[std::string(op_name(op))] += count;
   CollectiveRequest request;
@@ -84,6 +110,9 @@ void DryEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<
     request.element = element_of(inputs[0].dtype());
     record(std::move(request), inputs);
   }
+  const bool travels = std::holds_alternative<AllGather>(op) || std::holds_alternative<ReduceScatter>(op) ||
+                       std::holds_alternative<AllReduce>(op);
+  if (travels && mesh_.size(collectives_.back().axes) > 1) keep_until_waited(inputs, outputs);
 }
 
 std::vector<Tensor> DryEngine::gather_views(const AllGather& gather, std::span<const Tensor> inputs) {

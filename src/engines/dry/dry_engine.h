@@ -28,7 +28,7 @@ struct DryEngineOptions {
   /// shards of `allocate_shard` takes no memory there.
   bool shares_memory = false;
   /// Called for every tensor that takes memory of its own (parts of shared memory do not); what it returns is kept as
-  /// long as that memory.
+  /// long as that memory, and collectives under way keep the memory of their tensors.
   std::function<std::shared_ptr<void>(std::int64_t bytes)> on_allocate = {};
   /// Called for every op that computes, with its outputs allocated.
   std::function<void(const Op& op, InputSpecs inputs)> on_execute = {};
