@@ -27,6 +27,9 @@ class AsyncCheckpointer {
  public:
   /// `on_finished` is called from the background thread for each save, failed ones too: the place to log; it
   /// must not throw. A failed save leaves training, the earlier checkpoints and later saves alone.
+  ///
+  /// The thread is started here, once: where the system allows no more threads, Error is thrown before training starts.
+  /// Failing to start one later would be a failure of this process alone, which the others could not learn of.
   explicit AsyncCheckpointer(SaveOptions options, std::function<void(const SaveResult&)> on_finished = {});
 
   /// Waits for the save under way.
@@ -41,13 +44,22 @@ class AsyncCheckpointer {
   /// of threads may call it.
   void wait_before_update();
 
+  /// Whether wait_before_update would wait.
+  bool data_in_use() const;
+
   /// Waits until the last save has wholly finished; its result, or nothing when there was none.
   std::optional<SaveResult> wait();
 
   bool busy() const;
 
  private:
-  void run(const CheckpointInfo& info, const std::vector<DeviceState>& devices);
+  struct Request {
+    CheckpointInfo info;
+    std::vector<DeviceState> devices;
+  };
+
+  void serve();
+  void run(const Request& request);
   void release_data();
 
   const SaveOptions options_;
@@ -56,8 +68,10 @@ class AsyncCheckpointer {
   std::condition_variable changed_;
   bool data_in_use_ = false;
   bool busy_ = false;
+  bool ending_ = false;
+  std::optional<Request> request_;
   std::optional<SaveResult> result_;
-  std::thread thread_;
+  std::thread thread_;  // last: it uses the others
 };
 
 }  // namespace maxtext

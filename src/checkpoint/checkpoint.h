@@ -1,9 +1,10 @@
-// A checkpoint is logical: tensors by kind and Hugging Face name, stored as element ranges, whoever owned them. It knows
-// no mesh, so it can be read on any other.
+// A checkpoint is logical: tensors by kind and Hugging Face name, stored as element ranges, whoever owned them. It
+// knows no mesh, so it can be read on any other.
 //
 //   <run_directory>/checkpoints/<step>/items/weights-00000-of-00004.safetensors   one file per kind and device
 //                                     /items/manifest.json                        step, tensors, files with checksums
-//                                     /COMMITTED                                  written last: checksum of the manifest
+//                                     /COMMITTED                                  written last: checksum of the
+//                                     manifest
 //
 // A tensor that one device owns whole stands in its file under its own name and shape; a range of it stands there as
 // "name@first+count", a vector. A save writes to <step>.tmp, syncs all, renames, and writes the marker; only a step
@@ -69,7 +70,8 @@ struct SaveOptions {
   int process_count = 1;
 
   /// With several processes: a barrier that tells each whether all of them called it with true. It is called from the
-  /// saving thread, three times per save on every process, so it needs a communicator of its own. Unused otherwise.
+  /// saving thread, three times per save on every process, and may wait for as long as the slowest process saves; the
+  /// trainer's (train/save_agreement.h) hands it to the device's thread, which communicates. Unused otherwise.
   std::function<bool(bool)> all_succeeded;
 
   std::shared_ptr<FileLayer> files = std::make_shared<PosixFileLayer>();
@@ -81,7 +83,7 @@ struct SaveResult {
   std::int64_t bytes = 0;  // of tensors, written by this process
   double seconds = 0;
   std::string error;    // empty when the checkpoint is complete and durable
-  std::string warning;  // an old checkpoint could not be removed
+  std::string warning;  // what went wrong after that: an old checkpoint that stays, processes that did not agree
   bool ok() const { return error.empty(); }
 };
 
@@ -90,10 +92,10 @@ struct SaveResult {
 /// Memory: none beyond headers, the ranges are written from where they are. Throws Error, with the temporary folder
 /// removed, when a range is not within its tensor, an element is owned twice or by nobody, the disk is full, another
 /// process failed, or a complete checkpoint of this step exists. A crash at any point leaves the earlier checkpoints
-/// as they were.
+/// as they were. Once the marker is durable the new checkpoint stays, whatever the other processes answer; earlier ones
+/// are removed only after all have agreed.
 SaveResult save_checkpoint(const SaveOptions& options, const CheckpointInfo& info,
-                           const std::vector<DeviceState>& devices,
-                           const std::function<void()>& data_written = {});
+                           const std::vector<DeviceState>& devices, const std::function<void()>& data_written = {});
 
 /// Steps with a complete checkpoint, ascending; leftovers of crashed saves are not among them.
 std::vector<std::int64_t> complete_steps(const std::filesystem::path& run_directory);

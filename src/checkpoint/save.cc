@@ -26,7 +26,8 @@ void check_kind(const std::string& kind) {
 std::string records_file_name(int process) { return fmt::format("process-{:05}.json", process); }
 
 /// One save of one process, in three phases between which the processes agree that all succeeded:
-/// prepare (coordinator) | write and sync own files (everybody) | manifest, rename, marker, removal (coordinator).
+/// prepare (coordinator) | write and sync own files (everybody) | manifest, rename, marker (coordinator); then the
+/// coordinator removes old checkpoints.
 class Save {
  public:
   Save(const SaveOptions& options, const CheckpointInfo& info)
@@ -47,7 +48,8 @@ class Save {
       if (data_written) data_written();
       finish_files();
     });
-    phase([&] { commit(); });
+    const bool agreed = phase([&] { commit(); });
+    if (agreed && is_coordinator()) remove_old();
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result_;
   }
@@ -55,8 +57,9 @@ class Save {
  private:
   bool is_coordinator() const { return options_.process_index == 0; }
 
-  /// Does this process's part of a phase, then learns how the others fared. A failure anywhere ends the save everywhere.
-  void phase(const std::function<void()>& work) {
+  /// Does this process's part of a phase, then learns how the others fared. A failure anywhere ends the save
+  /// everywhere, except that a durable marker cannot be taken back: then false is returned, and the checkpoint stays.
+  bool phase(const std::function<void()>& work) {
     std::optional<std::string> error;
     try {
       work();
@@ -65,7 +68,11 @@ class Save {
     }
     const bool together = options_.process_count > 1;
     const bool ok = together ? options_.all_succeeded(!error) : !error;
-    if (ok) return;
+    if (ok) return true;
+    if (committed_) {
+      result_.warning = "it is complete, but the other processes did not agree on it; older checkpoints stay";
+      return false;
+    }
     writers_.clear();
     if (is_coordinator()) clean_up();
     fail("step {} was not saved: {}", info_.step, error.value_or("another process failed"));
@@ -134,7 +141,7 @@ class Save {
     const std::string marker = checksum_text(std::as_bytes(std::span(manifest)));
     write_whole_file(files_, final_ / kMarker, std::as_bytes(std::span(marker)));
     files_.sync_directory(final_);
-    remove_old();
+    committed_ = true;
   }
 
   void collect_records() {
@@ -146,7 +153,7 @@ class Save {
     }
   }
 
-  /// The new checkpoint is complete by now, so failing here must not undo it.
+  /// The new checkpoint is complete and agreed on by now, so failing here must not undo it.
   void remove_old() {
     if (options_.keep <= 0) return;
     std::vector<std::int64_t> steps = complete_steps(options_.run_directory);
@@ -175,6 +182,7 @@ class Save {
   const fs::path temporary_;
   const fs::path final_;
   bool created_ = false;
+  bool committed_ = false;
   std::vector<RangeFileWriter> writers_;
   std::vector<FileRecord> records_;
   SaveResult result_;

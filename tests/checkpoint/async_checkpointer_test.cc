@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <barrier>
@@ -10,6 +11,7 @@
 #include <future>
 #include <latch>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -21,13 +23,13 @@
 namespace maxtext {
 namespace {
 
+using std::chrono::milliseconds;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::ExampleState;
 using testing::Fault;
 using testing::FaultyFileLayer;
+using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
-using std::chrono::milliseconds;
 
 /// Calls a function before each write and before each sync of a file: to make the disk slow, or to hold it.
 class HookedFileLayer final : public FileLayer {
@@ -171,6 +173,51 @@ TEST_F(AsyncCheckpointerTest, AFailureOpensTheGate) {
   checkpointer.save(state.info(), state.owned_by(2));
   checkpointer.wait_before_update();
   EXPECT_FALSE(checkpointer.wait()->ok());
+}
+
+/// While it lives the system refuses new threads: no address space has room for their stacks.
+class NoNewThreads {
+ public:
+  NoNewThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 47U);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoNewThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoNewThreads(const NoNewThreads&) = delete;
+  NoNewThreads& operator=(const NoNewThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST_F(AsyncCheckpointerTest, SavingNeedsNoNewThread) {
+  const ExampleState state(1);
+  AsyncCheckpointer checkpointer(options(std::make_shared<PosixFileLayer>()));
+  {
+    const NoNewThreads none;
+    EXPECT_THROW(std::thread{nothing}, std::system_error);
+    checkpointer.save(state.info(), state.owned_by(2));
+  }
+  checkpointer.wait_before_update();
+  EXPECT_TRUE(checkpointer.wait()->ok());
+  state.expect_equal(CheckpointReader(latest_checkpoint(run())), 1);
+}
+
+TEST_F(AsyncCheckpointerTest, ASystemWithoutThreadsIsAnErrorAtTheStart) {
+  const NoNewThreads none;
+  try {
+    const AsyncCheckpointer checkpointer(options(std::make_shared<PosixFileLayer>()));
+    FAIL() << "started";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot start the thread that saves checkpoints"));
+  }
 }
 
 /// Processes as threads, each with one device.

@@ -20,9 +20,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::ExampleState;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::ExampleState;
 using testing::read_file;
 using testing::TemporaryDirectory;
 using testing::write_file;
@@ -93,6 +93,35 @@ TEST_F(CheckpointTest, NewestIsFoundByNumberAndOldOnesGo) {
   EXPECT_THAT(complete_steps(run()), ElementsAre(10, 100));
   EXPECT_FALSE(std::filesystem::exists(step_directory(run(), 9)));
   ExampleState(100).expect_equal(CheckpointReader(latest_checkpoint(run())), 1);
+}
+
+/// The agreement on the last phase is cancelled, as when another process dies while the marker is written.
+TEST_F(CheckpointTest, ADurableCheckpointStaysWhenTheProcessesNoLongerAgree) {
+  save(ExampleState(1), 2);
+  for (const int last_agreed : {0, 1, 2}) {
+    SaveOptions coordinator = options(2, 1);
+    coordinator.process_count = 2;
+    int calls = 0;
+    coordinator.all_succeeded = [&](bool ok) {
+      EXPECT_TRUE(ok);
+      // The other process's part: its file and its records are there after the second phase.
+      if (calls == 1) write_file(run() / "checkpoints" / "2.tmp" / "items" / "process-00001.json", "[]");
+      return calls++ < last_agreed;
+    };
+    const ExampleState state(2);
+    if (last_agreed < 2) {
+      EXPECT_THAT(error_of([&] { save_checkpoint(coordinator, state.info(), state.owned_by(2)); }),
+                  HasSubstr("step 2 was not saved"));
+      EXPECT_THAT(complete_steps(run()), ElementsAre(1)) << last_agreed;
+      continue;
+    }
+    const SaveResult result = save_checkpoint(coordinator, state.info(), state.owned_by(2));
+    EXPECT_TRUE(result.ok());
+    EXPECT_THAT(result.warning, HasSubstr("did not agree"));
+    EXPECT_EQ(calls, 3);
+    EXPECT_THAT(complete_steps(run()), ElementsAre(1, 2)) << "and the older one is not removed yet";
+    state.expect_equal(CheckpointReader(latest_checkpoint(run())), 1);
+  }
 }
 
 TEST_F(CheckpointTest, OnlyStepsWithAValidMarkerCount) {
@@ -185,10 +214,9 @@ TEST_F(CheckpointTest, ReadingRefusesWhatIsNotThere) {
               HasSubstr("momentum"));
   EXPECT_THAT(error_of([&] { reader.read_range_as_float(kWeights, "model.norm.weight", 0, out); }),
               HasSubstr("not within float32[3]"));
-  EXPECT_THAT(error_of([&] {
-                reader.read_range(kWeights, "model.norm.weight", 0, 3, std::as_writable_bytes(std::span(out)));
-              }),
-              HasSubstr("40 bytes"));
+  EXPECT_THAT(
+      error_of([&] { reader.read_range(kWeights, "model.norm.weight", 0, 3, std::as_writable_bytes(std::span(out))); }),
+      HasSubstr("40 bytes"));
 }
 
 TEST_F(CheckpointTest, ManyThreadsReadOneReader) {
@@ -202,8 +230,8 @@ TEST_F(CheckpointTest, ManyThreadsReadOneReader) {
 
 TEST_F(CheckpointTest, ReducedPrecisionIsStoredAsItIsAndReadAsFloat) {
   const std::vector<std::uint16_t> bits{0x3f80, 0xc000};
-  const DeviceState device{0, {{std::string(kWeights), "w", {{2}, DType::bfloat16}, 0, 2,
-                                std::as_bytes(std::span(bits))}}};
+  const DeviceState device{
+      0, {{std::string(kWeights), "w", {{2}, DType::bfloat16}, 0, 2, std::as_bytes(std::span(bits))}}};
   CheckpointInfo info;
   save_checkpoint(options(), info, {device});
   const CheckpointReader reader(step_directory(run(), 0));
