@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "cpu/device.h"
@@ -162,6 +164,21 @@ TEST(LinearCrossEntropy, WhatHasNoWeightDoesNotLeak) {
   EXPECT_EQ(get<double>(*device, found[0]), get<double>(*device, expected[0]));
   const std::vector<float> dhidden = get<float>(*device, found[2]);
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(dhidden[9 + i], 0);
+}
+
+TEST(LinearCrossEntropy, ANanIsSeenInTheLoss) {
+  CpuDevice device(1);
+  for (const std::uint32_t bits : {0x7fc00000U, 0x7fc00001U, 0x7fffffffU, 0xffc00000U, 0xffc00001U, 0xffffffffU}) {
+    Case c = make_case(5, 4, 33);
+    std::vector<float> weight(c.weight.begin(), c.weight.end());
+    const std::vector<float> hidden(c.hidden.begin(), c.hidden.end());
+    weight[4 * 20] = std::bit_cast<float>(bits);  // no token's target
+    const std::vector<Tensor> found = device->apply(
+        LinearCrossEntropy{.with_gradient = false},
+        std::vector<Tensor>{put(*device, {5, 4}, hidden), put(*device, {33, 4}, weight), put(*device, {5}, c.targets),
+                            put(*device, {5}, c.weights), put(*device, {}, std::vector<float>{1.0F})});
+    EXPECT_TRUE(std::isnan(get<double>(*device, found[0])[0])) << std::hex << bits;
+  }
 }
 
 TEST(LinearCrossEntropy, NothingToLearnIsZero) {

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -36,6 +38,29 @@ TEST_P(VectorLoopsTest, ExponentialsKeepNanAndVanishFarBelow) {
   EXPECT_LT(y[1], 2e-38F);
   EXPECT_LT(y[2], 2e-38F);
   EXPECT_EQ(y[3], 1.0F);
+}
+
+/// Every payload and sign: some would come out as ordinary numbers if their bits took part in integer arithmetic.
+TEST_P(VectorLoopsTest, ExponentialsKeepEveryNan) {
+  std::vector<float> y;
+  for (const std::uint32_t payload : {1U, 2U, 0x100U, 0x1ffU, 0x12345U, 0x200000U, 0x3fffffU, 0x400000U, 0x400001U,
+                                      0x4000ffU, 0x5a5a5aU, 0x7ffffeU, 0x7fffffU}) {
+    for (const std::uint32_t sign : {0U, 0x80000000U}) y.push_back(std::bit_cast<float>(sign | 0x7f800000U | payload));
+  }
+  const std::vector<float> nans = y;
+  EXPECT_TRUE(std::isnan(loops.exponentials(static_cast<std::int64_t>(y.size()), 0.0F, y.data())));
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_TRUE(std::isnan(y[i])) << i << " became " << y[i];
+  // One in a row of numbers: whatever the maximum makes of it, the sum carries it.
+  for (const float nan : nans) {
+    std::vector<float> row(40, 1.0F);
+    row[17] = nan;
+    const float top = loops.maximum(40, row.data());
+    EXPECT_TRUE(std::isnan(loops.exponentials(40, top, row.data())));
+  }
+  std::vector<float> gate = nans;
+  std::vector<float> out(gate.size()), up(gate.size(), 1.0F);
+  loops.gate(static_cast<std::int64_t>(gate.size()), GateKind::silu, gate.data(), up.data(), out.data());
+  for (const float value : out) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST_P(VectorLoopsTest, AnElementsResultDoesNotDependOnItsPlace) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engines/cpu/gemm.h"
+#include "engines/cpu/ranges.h"
 #include "engines/cpu/run.h"
 #include "engines/cpu/vector_loops.h"
 
@@ -43,8 +44,8 @@ class FusedCrossEntropy {
   void run() {
     collect_counting_tokens();
     std::fill_n(data<float>(outputs_[1]), outputs_[1].elements(), 0.0F);
-    if (op_.with_gradient) std::fill_n(data<T>(outputs_[2]), outputs_[2].elements(), T{0});
-    if (op_.with_gradient && !op_.accumulate) std::fill_n(data<T>(outputs_[3]), outputs_[3].elements(), T{0});
+    if (op_.with_gradient) zero(outputs_[2]);
+    if (op_.with_gradient && !op_.accumulate) zero(outputs_[3]);
     const auto counting = static_cast<std::int64_t>(tokens_.size());
     chunk_ = std::min(chunk_, counting);
     logits_ = scratch<T>(context_, chunk_ * vocabulary_);
@@ -57,6 +58,13 @@ class FusedCrossEntropy {
 
  private:
   using Tokens = std::span<const std::int32_t>;
+
+  /// By the team: the gradient of a large vocabulary is gigabytes.
+  static void zero(Tensor& tensor) {
+    T* const values = data<T>(tensor);
+    for_ranges(tensor.elements(),
+               [values](std::int64_t begin, std::int64_t n) { std::fill_n(values + begin, n, T{0}); });
+  }
 
   void collect_counting_tokens() {
     const std::int64_t count = inputs_[2].elements();

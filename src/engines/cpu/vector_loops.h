@@ -33,9 +33,9 @@ struct VectorLoops {
   void (*rope)(std::int64_t half, T sign, const T* x, const T* cos, const T* sin, T* y);
   double (*sum)(std::int64_t n, const T* x);
   double (*sum_of_squares)(std::int64_t n, const T* x);
-  /// −∞ for n = 0; NaN are skipped.
+  /// −∞ for n = 0; NaN are skipped: `exponentials` carries them into its sum.
   T (*maximum)(std::int64_t n, const T* x);
-  /// x = exp(x − maximum) in place; returns the sum.
+  /// x = exp(x − maximum) in place; returns the sum. NaN of any sign and payload stay NaN.
   double (*exponentials)(std::int64_t n, T maximum, T* x);
   void (*adamw)(std::int64_t n, const AdamWScalars& scalars, const T* gradient, T* parameter, T* m, T* v);
   void (*sgd)(std::int64_t n, T rate, const T* gradient, T* parameter);
