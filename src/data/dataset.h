@@ -10,7 +10,7 @@
 
 namespace maxtext {
 
-/// Used by one thread at a time.
+/// Used by one thread at a time. What a checkpoint saves is the number of the next row (its cursor).
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -23,26 +23,6 @@ class Dataset {
 
   /// Number of rows over all epochs, or nothing when there is no end. May have to pack all of the data to tell.
   virtual std::optional<std::int64_t> row_count() = 0;
-};
-
-/// Reads a dataset front to back. The cursor is the next row; a checkpoint saves it and a resumed run starts there.
-class BatchReader {
- public:
-  explicit BatchReader(std::shared_ptr<Dataset> dataset, std::int64_t cursor = 0)
-      : dataset_(std::move(dataset)), cursor_(cursor) {}
-
-  /// The next rows, across the border of epochs; nothing when fewer than `rows` are left (they are dropped).
-  std::optional<RowBatch> next(std::int64_t rows) {
-    auto batch = dataset_->read(cursor_, rows);
-    if (batch) cursor_ += rows;
-    return batch;
-  }
-
-  std::int64_t cursor() const { return cursor_; }
-
- private:
-  std::shared_ptr<Dataset> dataset_;
-  std::int64_t cursor_;
 };
 
 /// The next rows of an evaluation: as many as are left, filled up with rows of padding; nothing at the end.

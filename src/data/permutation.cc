@@ -3,23 +3,19 @@
 #include <bit>
 #include <utility>
 
+#include "base/splitmix64.h"
+
 namespace maxtext {
 namespace {
 
 constexpr int kRounds = 6;
-
-std::uint64_t finalise(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
 
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
 }  // namespace
 
 std::uint64_t mix_keys(std::uint64_t a, std::uint64_t b) {
-  return finalise(finalise(a + 0x9e3779b97f4a7c15ULL) ^ (b + 0x9e3779b97f4a7c15ULL));
+  return splitmix64_finalise(splitmix64(a) ^ (b + kSplitmix64Increment));
 }
 
 Permutation::Permutation(std::int64_t size, std::uint64_t key) : size_(size), key_(key) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/splitmix64.h"
+
 namespace maxtext {
 namespace {
 
@@ -11,13 +13,6 @@ constexpr std::int64_t kAlignment = 16;  // elements: one cache line of fp32, on
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
-}
-
-std::uint64_t mix(std::uint64_t x) {  // splitmix64's finaliser (Steele, Lea & Flood 2014)
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31U);
 }
 
 std::uint64_t name_hash(std::string_view name) {  // FNV-1a
@@ -31,8 +26,8 @@ double uniform(std::uint64_t bits) { return (static_cast<double>(bits >> 11U) + 
 /// A standard normal cut at ±2 by rejection (MaxText's truncated_normal), from a stream per element.
 double truncated_normal(std::uint64_t key) {
   for (std::uint64_t attempt = 0;; ++attempt) {
-    const double u = uniform(mix(key + 2 * attempt));
-    const double v = uniform(mix(key + 2 * attempt + 1));
+    const double u = uniform(splitmix64(key + 2 * attempt));
+    const double v = uniform(splitmix64(key + 2 * attempt + 1));
     const double z = std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
     if (std::abs(z) <= 2) return z;
   }
@@ -77,9 +72,9 @@ std::vector<float> initial_values(const ParameterInfo& parameter, std::uint64_t 
     case Initializer::Kind::truncated_normal: {
       // Cutting at two deviations shrinks the deviation to 0.8796; what was asked for is the deviation after the cut.
       const double scale = parameter.initializer.deviation / 0.87962566103423978;
-      const std::uint64_t stream = mix(mix(seed) ^ name_hash(parameter.name));
+      const std::uint64_t stream = splitmix64(splitmix64(seed) ^ name_hash(parameter.name));
       for (std::int64_t i = 0; i < count; ++i) {
-        const std::uint64_t key = mix(stream ^ static_cast<std::uint64_t>(first + i));
+        const std::uint64_t key = splitmix64(stream ^ static_cast<std::uint64_t>(first + i));
         values[static_cast<std::size_t>(i)] = static_cast<float>(scale * truncated_normal(key));
       }
       break;

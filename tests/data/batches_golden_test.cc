@@ -49,14 +49,14 @@ TEST(BatchesGolden, TotalWeightsOfEveryStepAreMaxTexts) {
   for (const auto& path : testing::find_fixtures("maxtext/train_*/batches.safetensors")) {
     SCOPED_TRACE(path.string());
     const auto metrics = read_json(path.parent_path() / "metrics.json");
-    BatchReader reader(std::make_shared<BatchesDataset>(std::vector{path}, BatchesDataset::Options{128, 256, 1}));
+    BatchesDataset dataset({path}, {128, 256, 1});
     int steps = 0;
     for (const auto& expected : metrics.at("total_weights")) {
-      EXPECT_EQ(total_weights(reader.next(4).value()), expected.get<double>()) << steps;
+      EXPECT_EQ(total_weights(dataset.read(4 * steps, 4).value()), expected.get<double>()) << steps;
       ++steps;
     }
     EXPECT_EQ(steps, 20);
-    EXPECT_FALSE(reader.next(4).has_value()) << "a clear end";
+    EXPECT_FALSE(dataset.read(4 * steps, 4).has_value()) << "a clear end";
   }
 }
 

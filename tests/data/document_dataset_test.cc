@@ -165,14 +165,14 @@ TEST_F(DocumentDatasetTest, ResumesAtAnyRowWithTheSameRows) {
     return std::vector<std::int32_t>(first, first + 32);
   };
   for (const std::int64_t start : {0, 1, 63, 64, 65, 700, 1999, 2600, 4499}) {
-    BatchReader reader(std::make_shared<DocumentDataset>(store_, wanted), start);
+    DocumentDataset resumed(store_, wanted);
+    std::int64_t first = start;
     for (const std::int64_t size : {1, 3, 7}) {
-      const std::int64_t first = reader.cursor();
-      const auto batch = reader.next(size).value();
+      const auto batch = resumed.read(first, size).value();
       for (std::int64_t row = 0; row < size && first + row < rows; ++row) {
         ASSERT_EQ(row_of(batch, row), row_of(expected, first + row)) << first + row;
       }
-      EXPECT_EQ(reader.cursor(), first + size);
+      first += size;
     }
   }
   // Backwards too, over the borders of windows and epochs, in one dataset.
@@ -263,12 +263,10 @@ TEST_F(DocumentDatasetTest, TheLastBatchOfAnEvaluationIsPadded) {
 
 TEST_F(DocumentDatasetTest, DropsRowsThatDoNotFillABatchAtTheEnd) {
   make_store({8, 8, 8, 8, 8});
-  auto shared = std::make_shared<DocumentDataset>(store_, options(8));
-  BatchReader reader(shared);
-  EXPECT_TRUE(reader.next(2).has_value());
-  EXPECT_TRUE(reader.next(2).has_value());
-  EXPECT_FALSE(reader.next(2).has_value());
-  EXPECT_EQ(reader.cursor(), 4);
+  DocumentDataset dataset(store_, options(8));
+  EXPECT_TRUE(dataset.read(0, 2).has_value());
+  EXPECT_TRUE(dataset.read(2, 2).has_value());
+  EXPECT_FALSE(dataset.read(4, 2).has_value());
 }
 
 TEST_F(DocumentDatasetTest, AtMostSoManySegments) {
