@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "mesh/mpi_transport.h"
 
 namespace maxtext {
 
@@ -40,7 +41,7 @@ ConfigRequest config_request(const Arguments& file_and_overrides) {
 
 void note_ignored_keys(const Config& config) {
   const std::vector<std::string> names = config.ignored_keys_set();
-  if (names.empty()) return;
+  if (names.empty() || launched_process_index() > 0) return;
   fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));
 }
 

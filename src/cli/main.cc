@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/version.h"
 #include "config/nearest.h"
+#include "mesh/mpi_transport.h"
 
 namespace maxtext {
 namespace {
@@ -65,6 +66,7 @@ int run_command_line(const Arguments& arguments) {
 
 int report(std::string_view message, int code) {
   std::cout.flush();
+  let_first_process_speak();
   fmt::print(stderr, "maxtext: error: {}\n", message);
   return code;
 }

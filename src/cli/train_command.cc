@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "engines/cpu/cpu_engine.h"
@@ -21,17 +19,13 @@ int train_command(const Arguments& arguments) {
   options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
   if (!parse_arguments(options, arguments)) return 0;
   ConfigRequest request = config_request(rest);
-  TrainEnvironment environment{.make_engine = make_cpu_engine, .launched_devices = {}};
+  TrainEnvironment environment;
+  environment.make_engine = make_cpu_engine;
   if (launched_by_mpi()) environment.launched_devices = launched_process_count();
   request.launched_devices = environment.launched_devices;
   const Config config = load_config(request);
   note_ignored_keys(config);
-  const TrainSummary summary = train(config, environment);
-  if (summary.end == TrainSummary::End::end_of_data) {
-    fmt::print("end of data after {} steps; num_epoch allows more passes\n", summary.completed_steps);
-  } else if (summary.end == TrainSummary::End::signal) {
-    fmt::print("stopped by a signal after {} steps; the same command resumes\n", summary.completed_steps);
-  }
+  train(config, environment);
   return 0;
 }
 

@@ -3,18 +3,12 @@
 #include <thread>
 #include <utility>
 
+#include "base/splitmix64.h"
+
 namespace maxtext {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// splitmix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15U;
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
-  return value ^ (value >> 31U);
-}
 
 class DelayedPending final : public PendingCollective {
  public:
@@ -54,9 +48,9 @@ class DelayedCommunicator final : public Communicator {
  private:
   std::chrono::microseconds next_delay() {
     if (!options_.random) return options_.delay;
-    const std::uint64_t device_seed = mix(options_.seed ^ mix(static_cast<std::uint64_t>(device())));
+    const std::uint64_t device_seed = splitmix64(options_.seed ^ splitmix64(static_cast<std::uint64_t>(device())));
     const auto span = static_cast<std::uint64_t>(options_.delay.count()) + 1;
-    return std::chrono::microseconds(mix(device_seed + number_++) % span);
+    return std::chrono::microseconds(splitmix64(device_seed + number_++) % span);
   }
 
   std::unique_ptr<Communicator> inner_;

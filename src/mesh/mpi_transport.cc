@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "mesh/device_program.h"
 #include "mesh/mpi_operation.h"
 
 namespace maxtext {
@@ -67,6 +70,7 @@ struct MpiState {
   void check_process_count();
   void make_groups();
   void find_machine();
+  void share_cores(MPI_Comm machine);
   int device() const { return devices.front(); }
   MpiGroup& group(AxisSet axes) { return groups.at(mesh.group(device(), axes)); }
   /// Advances every collective under way.
@@ -85,6 +89,7 @@ struct MpiState {
   int tag_limit = 32767;  // what the standard guarantees
   int index_on_machine = 0;
   int count_on_machine = 1;
+  std::vector<int> cores;
   /// Set when a collective was given up: peers wait for us, so nothing collective may follow.
   bool failed = false;
   int exceptions_at_start = std::uncaught_exceptions();
@@ -150,7 +155,22 @@ void MpiState::find_machine() {
   check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, device(), MPI_INFO_NULL, &machine), "MPI_Comm_split_type");
   check_mpi(MPI_Comm_rank(machine, &index_on_machine), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(machine, &count_on_machine), "MPI_Comm_size");
+  share_cores(machine);
   check_mpi(MPI_Comm_free(&machine), "MPI_Comm_free");
+}
+
+void MpiState::share_cores(MPI_Comm machine) {
+  const std::vector<int> allowed = split_cores(1).front();
+  std::uint32_t hash = 2166136261U;  // FNV-1a
+  for (const int core : allowed) hash = (hash ^ static_cast<std::uint32_t>(core)) * 16777619U;
+  MPI_Comm sharers = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(machine, static_cast<int>(hash & 0x7fffffffU), device(), &sharers), "MPI_Comm_split");
+  int index = 0;
+  int count = 1;
+  check_mpi(MPI_Comm_rank(sharers, &index), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(sharers, &count), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&sharers), "MPI_Comm_free");
+  cores = split_cores(allowed, count)[static_cast<std::size_t>(index)];
 }
 
 void MpiState::progress() {
@@ -234,6 +254,7 @@ void MpiPending::complete() {
 }
 
 [[noreturn]] void end_all_processes(int device, const std::string& reason) {
+  let_first_process_speak();
   const std::string line = failure_text(device, reason) + "\n";
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
@@ -274,22 +295,22 @@ std::unique_ptr<PendingCollective> MpiCommunicator::start(CollectiveRequest requ
   return std::make_unique<MpiPending>(state_, std::move(operation));
 }
 
-/// The value of an environment variable that counts processes; nothing when it is not set or no number.
-std::optional<int> count_from_environment(const char* name) {
+/// The value of an environment variable; nothing when it is not set, no number or below `least`.
+std::optional<int> number_from_environment(const char* name, int least) {
   const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
-  int count = 0;
-  const auto result = std::from_chars(text, text + std::strlen(text), count);
-  if (result.ec != std::errc() || count < 1) return std::nullopt;
-  return count;
+  int number = 0;
+  const auto result = std::from_chars(text, text + std::strlen(text), number);
+  if (result.ec != std::errc() || number < least) return std::nullopt;
+  return number;
 }
 
 std::optional<int> launcher_count() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    if (const std::optional<int> count = count_from_environment(name)) return count;
+    if (const std::optional<int> count = number_from_environment(name, 1)) return count;
   }
   // An interactive shell under srun is a step of one task, and no parallel program.
-  const std::optional<int> tasks = count_from_environment("SLURM_STEP_NUM_TASKS");
+  const std::optional<int> tasks = number_from_environment("SLURM_STEP_NUM_TASKS", 1);
   return tasks && *tasks > 1 ? tasks : std::nullopt;
 }
 
@@ -315,8 +336,22 @@ int MpiTransport::index_on_machine() const { return state_->index_on_machine; }
 
 int MpiTransport::count_on_machine() const { return state_->count_on_machine; }
 
+const std::vector<int>& MpiTransport::cores() const { return state_->cores; }
+
 bool launched_by_mpi() { return launcher_count().has_value(); }
 
 int launched_process_count() { return launcher_count().value_or(1); }
+
+int launched_process_index() {
+  if (!launched_by_mpi()) return 0;
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"}) {
+    if (const std::optional<int> index = number_from_environment(name, 0)) return *index;
+  }
+  return 0;
+}
+
+void let_first_process_speak() {
+  if (launched_process_index() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+}
 
 }  // namespace maxtext

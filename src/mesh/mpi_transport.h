@@ -28,13 +28,16 @@ class MpiTransport final : public Transport {
   const std::vector<int>& local_devices() const override;
   /// Throws Error for any other than the local device.
   std::unique_ptr<Communicator> communicator(int device) override;
-  /// Prints "device D failed: reason" to stderr and ends all processes with exit code 1.
+  /// Prints "device D failed: reason" to stderr and ends all processes with exit code 1 (let_first_process_speak).
   void abort(int device, const std::string& reason) override;
 
-  /// The index of this process among those of the same machine, and their number: which part of the machine's cores
-  /// is ours when the launcher does not bind processes.
+  /// The index of this process among those of the same machine, and their number.
   int index_on_machine() const;
   int count_on_machine() const;
+
+  /// The cores of this process, as they were when the transport was made: those that the launcher bound it to, or,
+  /// where several processes of the machine were given the same ones (none is bound), its equal share of them.
+  const std::vector<int>& cores() const;
 
  private:
   /// Shared with communicators and handles; the last one finalises MPI. It does not when this device has failed or an
@@ -48,5 +51,13 @@ bool launched_by_mpi();
 
 /// The number of processes according to the same variables; 1 without a launcher.
 int launched_process_count();
+
+/// The index of this process among them; 0 without a launcher.
+int launched_process_index();
+
+/// To be called before a failure is printed: most are common to all processes (a wrong configuration, a loss that is
+/// NaN), and one process should say it. In process 0 returns at once; in others after three seconds, in which process 0, if
+/// it fails too, has spoken and ended and the launcher has ended this one. What only this process knows is still said.
+void let_first_process_speak();
 
 }  // namespace maxtext
