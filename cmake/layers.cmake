@@ -41,5 +41,7 @@ function(maxtext_test_binary target label sources depends)
   add_dependencies(${label}_tests ${target})
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${label} TIMEOUT 600
-    ENVIRONMENT "OMP_NUM_THREADS=2;MAXTEXT_BINARY=${CMAKE_BINARY_DIR}/maxtext")
+    # One property each: a list would lose all but its first entry on the way to the generated test files.
+    ENVIRONMENT "MAXTEXT_BINARY=${CMAKE_BINARY_DIR}/maxtext"
+    ENVIRONMENT_MODIFICATION "OMP_NUM_THREADS=set:2")
 endfunction()

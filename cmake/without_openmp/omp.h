@@ -1,5 +1,5 @@
-// The part of OpenMP's interface that the project calls, for a build without OpenMP (cmake/dependencies.cmake): the team
-// is one thread. `#pragma omp` is then ignored, and what it would share out is done in order.
+// The part of OpenMP's interface that the project calls, for a build without OpenMP (cmake/dependencies.cmake): the
+// team is one thread. `#pragma omp` is then ignored, and what it would share out is done in order.
 #pragma once
 
 inline int omp_get_max_threads() { return 1; }

@@ -105,9 +105,8 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
   }
 }
 
-void load_weights(const WeightSource& source, ParameterShards& parameters) {
+void load_weights(const WeightSource& source, ParameterShards& parameters, const std::string& where) {
   Engine& engine = parameters.engine();
-  const std::string where = "load_parameters_path";
   const bool tied = parameters.layout().groups.back().parameters.size() == 1;
   check_names(where, parameters, source.names(), [&](const std::string& name) {
     return (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");

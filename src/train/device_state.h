@@ -18,6 +18,8 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
 
 /// Weights only, converted to fp32, tensor by tensor (no more than one shard's part of a tensor in memory). Throws
 /// Error as restore_state does; a tied head stored beside the embedding is ignored.
-void load_weights(const WeightSource& source, ParameterShards& parameters);
+/// `where` is what errors call the source.
+void load_weights(const WeightSource& source, ParameterShards& parameters,
+                  const std::string& where = "load_parameters_path");
 
 }  // namespace maxtext

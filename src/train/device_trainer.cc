@@ -42,6 +42,8 @@ DeviceTrainer::DeviceTrainer(TrainProcess& process, Engine& engine)
           step_flops(setup_.shape, setup_.batch.per_device, setup_.sequence_length, setup_.micro_batches).total()),
       tokens_per_step_(setup_.batch.per_device * static_cast<double>(setup_.sequence_length * setup_.micro_batches)) {}
 
+DeviceTrainer::~DeviceTrainer() { process_.leave(); }
+
 void DeviceTrainer::load() {
   const StartPoint& start = process_.start();
   if (start.checkpoint != nullptr) {
@@ -51,7 +53,7 @@ void DeviceTrainer::load() {
           fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
     }
   } else if (start.weights != nullptr) {
-    load_weights(*start.weights, parameters_);
+    load_weights(*start.weights, parameters_, process_.config().describe("load_parameters_path"));
   } else {
     parameters_.initialise(static_cast<std::uint64_t>(process_.config().integer("init_weights_seed")));
   }
@@ -84,17 +86,41 @@ TrainSummary DeviceTrainer::run() {
     const std::int64_t period = process_.config().integer("checkpoint_period");
     if (process_.config().flag("enable_checkpointing") && completed % period == 0) save(completed);
   }
-  if (stop_) summary.end = TrainSummary::End::signal;
-  const bool save_at_end = process_.config().flag("save_checkpoint_on_completion") || stop_;
-  const bool trained = completed > process_.start().completed_steps;
-  if (process_.config().flag("enable_checkpointing") && save_at_end && trained && saved_at_ != completed) {
-    save(completed);
-  }
-  if (leads()) process_.finish_saving();
-  agree(true);  // the writer reads every device's memory
+  if (stop_ && completed < setup_.steps) summary.end = TrainSummary::End::signal;
+  save_at_end(completed);
   summary.completed_steps = completed;
   summary.last_loss = last_loss_;
+  report_end(summary);
   return summary;
+}
+
+void DeviceTrainer::save_at_end(std::int64_t completed) {
+  const Config& config = process_.config();
+  const auto agreeing = [this](bool mine) { return agree(mine); };
+  process_.wait_for_save(agreeing);
+  const bool wanted = config.flag("enable_checkpointing") && (config.flag("save_checkpoint_on_completion") || stop_);
+  const bool missing = saved_at_ != completed || !process_.save_error().empty();
+  if (!wanted || completed == process_.start().completed_steps || !missing) return;
+  save(completed);
+  process_.wait_for_save(agreeing);
+  if (!process_.save_error().empty()) {
+    fail("the last checkpoint, of step {}, could not be saved: {}", completed, process_.save_error());
+  }
+}
+
+void DeviceTrainer::report_end(const TrainSummary& summary) {
+  if (engine_.device() != 0) return;
+  if (summary.end == TrainSummary::End::end_of_data) {
+    if (summary.completed_steps == 0) {
+      fail("the training data has fewer rows than the {} of one step", setup_.batch.global);
+    }
+    process_.report(fmt::format("end of data after {} steps; num_epoch allows more passes", summary.completed_steps));
+  } else if (summary.end == TrainSummary::End::signal) {
+    process_.report(
+        fmt::format("stopped by {} after {} steps; {}", process_.stop_signal().name(), summary.completed_steps,
+                    saved_at_ == summary.completed_steps ? "the same command resumes"
+                                                         : "nothing was saved, as enable_checkpointing=false"));
+  }
 }
 
 bool DeviceTrainer::step(std::int64_t index) {
@@ -105,12 +131,13 @@ bool DeviceTrainer::step(std::int64_t index) {
     const RowRange rows = device_rows(setup_.mesh, engine_.device(), planned->rows.rows, setup_.micro_batches, m);
     return make_device_batch(engine_, planned->plan, planned->rows, rows);
   };
+  const auto agreeing = [this](bool mine) { return agree(mine); };
   StepMetrics metrics;
   metrics.step = index;
   metrics.learning_rate = learning_rate_at(setup_.schedule, index);
   const StepOutput output =
       train_step_.run(index, metrics.learning_rate, setup_.micro_batches, micro_batch, planned->total_weights,
-                      process_.stop_signal().requested(), [this] { process_.wait_before_update(); });
+                      process_.stop_signal().requested(), [&] { process_.wait_before_update(agreeing); });
   metrics.loss = output.loss;
   metrics.total_weights = static_cast<std::int64_t>(std::llround(planned->total_weights));
   metrics.grad_norm = output.gradient_norm;
@@ -119,6 +146,7 @@ bool DeviceTrainer::step(std::int64_t index) {
   set_rates(metrics, tokens_per_step_, flops_per_step_);
   check_finite(index, output);
   if (engine_.device() == 0) process_.report_step(metrics);
+  process_.serve_save(agreeing);
   last_loss_ = output.loss;
   stop_ = output.flag;
   return true;
@@ -146,7 +174,10 @@ void DeviceTrainer::evaluate(const std::string& when, std::int64_t after_step) {
   EvaluationSums sums;
   for (std::int64_t i = 0;; ++i) {
     const std::shared_ptr<const PlannedBatch> planned = process_.evaluation_batch(evaluations_, i);
-    if (planned == nullptr) break;
+    if (planned == nullptr) {
+      if (i == 0) fail("the held-out data holds no rows: check eval_files or eval_split_fraction");
+      break;
+    }
     const RowRange rows = device_rows(setup_.mesh, engine_.device(), planned->rows.rows, 1, 0);
     sums.nll += evaluate_batch(decoder_, parameters_, make_device_batch(engine_, planned->plan, planned->rows, rows));
     sums.weights += planned->total_weights;
@@ -160,14 +191,14 @@ void DeviceTrainer::evaluate(const std::string& when, std::int64_t after_step) {
 }
 
 void DeviceTrainer::save(std::int64_t completed) {
-  process_.wait_before_update();
+  const auto agreeing = [this](bool mine) { return agree(mine); };
+  process_.wait_for_save(agreeing);
   process_.contribute(device_state(parameters_, optimizer_));
   agree(true);  // all have contributed
-  if (leads()) {
-    process_.save(completed, [this](bool succeeded) { return agree(succeeded); });
-  }
+  if (leads()) process_.start_save(completed);
   agree(true);  // the save has begun: from here wait_before_update protects the memory
   saved_at_ = completed;
+  if (!process_.config().flag("async_checkpointing")) process_.wait_for_save(agreeing);
 }
 
 }  // namespace maxtext

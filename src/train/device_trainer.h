@@ -10,6 +10,11 @@ namespace maxtext {
 class DeviceTrainer {
  public:
   DeviceTrainer(TrainProcess& process, Engine& engine);
+  /// Waits until no save reads this device's memory.
+  ~DeviceTrainer();
+  DeviceTrainer(const DeviceTrainer&) = delete;
+  DeviceTrainer& operator=(const DeviceTrainer&) = delete;
+
   TrainSummary run();
 
  private:
@@ -19,7 +24,10 @@ class DeviceTrainer {
   void check_finite(std::int64_t index, const StepOutput& output) const;
   void evaluate(const std::string& when, std::int64_t after_step);
   void evaluate_if_due(std::int64_t completed);
+  /// Saves what was trained since the last checkpoint, if the run wants that; throws Error if that fails.
+  void save_at_end(std::int64_t completed);
   void save(std::int64_t completed);
+  void report_end(const TrainSummary& summary);
   /// True on all devices iff `mine` is true on all.
   bool agree(bool mine);
   bool leads() const { return engine_.device() == process_.transport().local_devices().front(); }

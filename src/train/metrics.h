@@ -44,6 +44,8 @@ class MetricsFile {
  public:
   /// Continues `path` at `first_step`: lines of that step and later ones, which an earlier attempt wrote after the
   /// checkpoint that is resumed, are dropped, as is a last line cut short by a crash; the file is replaced atomically.
+  /// Starting at step 0 with lines of another run in it, the file is renamed to `path`.old-1 (or the first number that
+  /// is free), and one line on stdout says so: metrics are never lost to a forgotten metrics_file.
   /// A file that does not exist is created, with its folder. Throws Error naming path and line number when a line
   /// before the last one is not a JSON object with an integer `step`: that file is not ours to rewrite.
   MetricsFile(const std::filesystem::path& path, std::int64_t first_step);

@@ -1,8 +1,10 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -29,6 +31,7 @@ std::optional<std::int64_t> step_of(std::string_view line) {
 struct KeptLines {
   std::string text;
   bool changed = false;
+  std::int64_t lines = 0;  // all of them, kept or not
 };
 
 KeptLines lines_before(const fs::path& path, std::int64_t first_step) {
@@ -37,6 +40,7 @@ KeptLines lines_before(const fs::path& path, std::int64_t first_step) {
   KeptLines kept;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    ++kept.lines;
     const bool ended_by_newline = !file.eof();
     const std::optional<std::int64_t> step = step_of(line);
     if (!step && file.peek() != std::ifstream::traits_type::eof()) {
@@ -56,6 +60,21 @@ KeptLines lines_before(const fs::path& path, std::int64_t first_step) {
   return kept;
 }
 
+/// Renames the file of another run to a name that is free.
+void set_aside(const fs::path& path, std::int64_t lines) {
+  fs::path aside;
+  for (int number = 1; number == 1 || fs::exists(fs::symlink_status(aside)); ++number) {
+    aside = fmt::format("{}.old-{}", path.string(), number);
+  }
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (error)
+    fail("{}: cannot rename an earlier run's metrics to {}: {}", path.string(), aside.string(), error.message());
+  fmt::print("metrics_file {} held {} lines of an earlier run; they are now in {}\n", path.string(), lines,
+             aside.string());
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 MetricsFile::MetricsFile(const fs::path& path, std::int64_t first_step) : path_(path) {
@@ -63,7 +82,11 @@ MetricsFile::MetricsFile(const fs::path& path, std::int64_t first_step) : path_(
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   if (fs::exists(path, ignored)) {
     const KeptLines kept = lines_before(path, first_step);
-    if (kept.changed) write_file_atomically(path, kept.text);
+    if (first_step == 0 && kept.lines > 0) {
+      set_aside(path, kept.lines);
+    } else if (kept.changed) {
+      write_file_atomically(path, kept.text);
+    }
   }
   file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file_ < 0) fail("{}: cannot open the metrics file: {}", path_.string(), std::strerror(errno));

@@ -9,15 +9,6 @@
 namespace maxtext {
 namespace {
 
-ReorderStrategy reorder_strategy(const std::string& name) {
-  if (name == "auto") return ReorderStrategy::automatic;
-  for (const ReorderStrategy strategy :
-       {ReorderStrategy::none, ReorderStrategy::dual_chunk_swap, ReorderStrategy::striped, ReorderStrategy::balanced}) {
-    if (reorder_strategy_name(strategy) == name) return strategy;
-  }
-  fail_config("context_parallel_reorder_strategy={} is unknown", name);
-}
-
 ScheduleOptions schedule_options(const Config& config) {
   return {.lr_schedule_type = config.text("lr_schedule_type") == "wsd" ? ScheduleType::wsd : ScheduleType::cosine,
           .learning_rate = config.real("learning_rate"),
@@ -60,7 +51,7 @@ RunSetup run_setup(const Config& config, std::optional<int> launched_devices) {
   setup.decoder.z_loss_multiplier = config.real("z_loss_multiplier");
   setup.plan.attention_types = setup.attention.types;
   setup.plan.context_parallelism = setup.mesh.size(Axis::context);
-  setup.plan.reorder = reorder_strategy(resolve_reorder_strategy(config));
+  setup.plan.reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   return setup;
 }
 

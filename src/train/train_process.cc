@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "model/hf_config.h"
@@ -11,9 +14,10 @@
 namespace maxtext {
 namespace {
 
-constexpr const char* kNextRow = "next_row";
-
 bool reports(const Transport& transport) { return transport.local_devices().front() == 0; }
+
+/// Between two rounds of agreement while nothing else is to do.
+constexpr std::chrono::milliseconds kBetweenRounds{2};
 
 std::int64_t evaluation_batches(const Config& config) { return config.integer("eval_steps"); }
 
@@ -27,27 +31,27 @@ nlohmann::json hf_config_of(const ModelShape& shape) {
   }
 }
 
-}  // namespace
-
-StartPoint find_start(const Config& config, const RunSetup& setup) {
-  StartPoint start;
-  std::filesystem::path directory;
-  if (config.flag("enable_checkpointing")) directory = latest_checkpoint(setup.run_directory);
-  if (directory.empty()) directory = config.text("load_full_state_path");
-  if (!directory.empty()) {
-    if (directory.filename() == "items") directory = directory.parent_path();
-    start.checkpoint = std::make_unique<CheckpointReader>(directory);
-    const CheckpointInfo& info = start.checkpoint->info();
-    start.completed_steps = info.step;
-    start.cursor = info.cursor.value(kNextRow, std::int64_t{0});
-  } else if (!config.text("load_parameters_path").empty()) {
-    start.weights = open_weights(config.text("load_parameters_path"));
+/// The held-out split; what is wrong with it says so.
+std::shared_ptr<Dataset> open_held_out(const DatasetOptions& options) {
+  try {
+    return open_dataset(options, Split::eval);
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const Error& error) {
+    fail("held-out data (eval_files or eval_split_fraction): {}", error.what());
   }
-  return start;
 }
 
-TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport)
-    : config_(config), setup_(setup), transport_(std::move(transport)), start_(find_start(config, setup)) {
+}  // namespace
+
+TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport,
+                           std::shared_ptr<FileLayer> files)
+    : config_(config),
+      setup_(setup),
+      transport_(std::move(transport)),
+      files_(std::move(files)),
+      start_(find_start(config, setup)) {
+  for (const std::string& note : start_.notes) report(note);
   const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
   training_ = std::make_unique<BatchProvider>(open_dataset(data, Split::train),
                                               start_.cursor - start_.completed_steps * setup.batch.global,
@@ -57,11 +61,11 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
       fail_config("eval_interval={} needs held-out data: set eval_files or eval_split_fraction",
                   config.integer("eval_interval"));
     }
-    evaluation_data_ = open_dataset(data, Split::eval);
+    evaluation_data_ = open_held_out(data);
   }
   if (config.flag("enable_checkpointing")) {
     checkpointer_ =
-        std::make_unique<AsyncCheckpointer>(save_options(), [this](const SaveResult& result) { report_save(result); });
+        std::make_unique<AsyncCheckpointer>(save_options(), [this](const SaveResult& result) { save_ended(result); });
   }
   if (!reports(*transport_)) return;
   if (!config.text("metrics_file").empty()) {
@@ -97,8 +101,20 @@ void TrainProcess::report(const std::string& line) {
 void TrainProcess::report_step(const StepMetrics& metrics) {
   if (!reports(*transport_)) return;
   report(step_line(metrics));
-  if (metrics_file_ != nullptr) metrics_file_->append(metrics);
+  if (metrics_file_ != nullptr) {
+    try {
+      metrics_file_->append(metrics);
+      metrics_failed_ = false;
+    } catch (const Error& error) {
+      warn_about_metrics(error.what());
+    }
+  }
+  const std::lock_guard lock(mutex_);
   if (progress_ != nullptr) progress_->update(metrics.step + 1, fmt::format("loss {:.3f}", metrics.loss));
+}
+
+void TrainProcess::warn_about_metrics(const std::string& reason) {
+  if (!std::exchange(metrics_failed_, true)) report(fmt::format("{}; training goes on", reason));
 }
 
 CheckpointInfo TrainProcess::checkpoint_info(std::int64_t completed_steps) const {
@@ -111,21 +127,28 @@ CheckpointInfo TrainProcess::checkpoint_info(std::int64_t completed_steps) const
   return info;
 }
 
-SaveOptions TrainProcess::save_options() const {
+SaveOptions TrainProcess::save_options() {
   SaveOptions options;
+  options.files = files_;
   options.run_directory = setup_.run_directory;
   options.keep = static_cast<int>(std::max<std::int64_t>(0, config_.integer("max_num_checkpoints_to_keep")));
   options.device_count = setup_.mesh.device_count();
   const auto local = static_cast<int>(transport_->local_devices().size());
   options.process_count = options.device_count / local;
   options.process_index = transport_->local_devices().front() / local;
+  if (options.process_count > 1) {
+    options.all_succeeded = [this](bool succeeded) { return agreement_.propose(succeeded); };
+  }
   return options;
 }
 
 void TrainProcess::report_save(const SaveResult& result) {
-  last_save_ok_ = result.ok();
   if (!result.ok()) {
-    report(fmt::format("checkpoint of step {} failed, training goes on: {}", result.step, result.error));
+    const std::string line =
+        fmt::format("checkpoint of step {} failed, training goes on: {}", result.step, result.error);
+    if (reports(*transport_)) return report(line);
+    // The reason may be known to this process only.
+    fmt::print(stderr, "device {}: {}\n", transport_->local_devices().front(), line);
     return;
   }
   report(fmt::format("saved checkpoint of step {} to {} in {:.1f} s", result.step, result.directory.string(),
@@ -133,42 +156,62 @@ void TrainProcess::report_save(const SaveResult& result) {
   if (!result.warning.empty()) report(result.warning);
 }
 
+void TrainProcess::save_ended(const SaveResult& result) {
+  report_save(result);
+  const std::lock_guard lock(mutex_);
+  save_error_ = result.error;
+  saving_ = false;
+  save_changed_.notify_all();
+}
+
 void TrainProcess::contribute(DeviceState state) {
   const std::lock_guard lock(mutex_);
   contributed_.push_back(std::move(state));
 }
 
-void TrainProcess::save(std::int64_t completed_steps, const std::function<bool(bool)>& all_succeeded) {
+void TrainProcess::start_save(std::int64_t completed_steps) {
   std::vector<DeviceState> states;
   {
     const std::lock_guard lock(mutex_);
     states = std::exchange(contributed_, {});
+    saving_ = true;
   }
-  if (metrics_file_ != nullptr) metrics_file_->sync();
-  SaveOptions options = save_options();
-  if (options.process_count == 1) {
-    checkpointer_->save(checkpoint_info(completed_steps), std::move(states));
-    if (!config_.flag("async_checkpointing")) checkpointer_->wait();
-    return;
+  if (metrics_file_ != nullptr) {
+    try {
+      metrics_file_->sync();
+    } catch (const Error& error) {
+      warn_about_metrics(error.what());
+    }
   }
-  options.all_succeeded = all_succeeded;
-  SaveResult result;
-  result.step = completed_steps;
-  try {
-    result = save_checkpoint(options, checkpoint_info(completed_steps), states);
-  } catch (const Error& error) {
-    result.error = error.what();
-  }
-  report_save(result);
+  if (setup_.mesh.device_count() > static_cast<int>(transport_->local_devices().size())) agreement_.begin();
+  checkpointer_->save(checkpoint_info(completed_steps), std::move(states));
 }
 
-void TrainProcess::wait_before_update() {
+void TrainProcess::wait_before_update(const Agree& agree) {
+  if (checkpointer_ == nullptr) return;
+  if (!agreement_.active()) return checkpointer_->wait_before_update();
+  // The first phase of the save needs this thread, and all processes have to leave this loop together.
+  for (;;) {
+    agreement_.serve(agree);
+    if (agree(!checkpointer_->data_in_use())) return;
+    std::this_thread::sleep_for(kBetweenRounds);
+  }
+}
+
+void TrainProcess::serve_save(const Agree& agree) { agreement_.serve(agree); }
+
+void TrainProcess::wait_for_save(const Agree& agree) {
+  while (agreement_.active()) {
+    agreement_.serve(agree);
+    std::this_thread::sleep_for(kBetweenRounds);
+  }
+  std::unique_lock lock(mutex_);
+  save_changed_.wait(lock, [this] { return !saving_; });
+}
+
+void TrainProcess::leave() noexcept {
+  agreement_.cancel();
   if (checkpointer_ != nullptr) checkpointer_->wait_before_update();
-}
-
-bool TrainProcess::finish_saving() {
-  if (checkpointer_ != nullptr) checkpointer_->wait();
-  return last_save_ok_;
 }
 
 }  // namespace maxtext

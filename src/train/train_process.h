@@ -1,37 +1,30 @@
 // What the devices of one process share in a training run.
 #pragma once
 
-#include <map>
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "checkpoint/async_checkpointer.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/weight_source.h"
 #include "data/dataset_factory.h"
 #include "mesh/transport.h"
 #include "train/batch_provider.h"
 #include "train/metrics.h"
 #include "train/progress_bar.h"
 #include "train/run_setup.h"
+#include "train/save_agreement.h"
 #include "train/signals.h"
+#include "train/start_point.h"
 
 namespace maxtext {
 
-/// Where a run begins: at a checkpoint, at given weights, or at initial ones.
-struct StartPoint {
-  std::unique_ptr<CheckpointReader> checkpoint;
-  std::unique_ptr<WeightSource> weights;
-  std::int64_t completed_steps = 0;
-  /// Next row of the training data.
-  std::int64_t cursor = 0;
-};
-
 class TrainProcess {
  public:
-  /// Opens data and the newest checkpoint. The order matters: what can be wrong without data comes first.
-  TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport);
+  /// Opens data and the newest checkpoint. The order matters: what can be wrong without data comes first. `files` is
+  /// what checkpoints are written through.
+  TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport,
+               std::shared_ptr<FileLayer> files);
 
   const Config& config() const { return config_; }
   const RunSetup& setup() const { return setup_; }
@@ -46,26 +39,42 @@ class TrainProcess {
   /// Batch `index` of evaluation number `evaluation` (each a pass over the same rows); null after the last.
   std::shared_ptr<const PlannedBatch> evaluation_batch(std::int64_t evaluation, std::int64_t index);
 
-  /// Only device 0 of the run reports.
+  /// Only device 0 of the run reports. A full disk loses lines of the metrics file and says so; it does not end a run.
   void report_step(const StepMetrics& metrics);
   void report(const std::string& line);
 
-  /// Saves checkpoint `completed_steps`: every local device calls `contribute` first, and one of them, after all have,
-  /// `save`. With several processes saving is not concurrent with training, and `all_succeeded` agrees between them.
+  /// Communication that saving needs with several processes: true on all iff the argument is true on all.
+  using Agree = std::function<bool(bool)>;
+
+  /// Saving checkpoint `completed_steps`: every local device calls `wait_for_save` and `contribute`, and one of them,
+  /// after all have, `start_save`, which returns at once. From then on `wait_before_update` protects the memory until
+  /// it is written, and each device calls `serve_save` once per step; both do nothing when no save is under way.
   void contribute(DeviceState state);
-  void save(std::int64_t completed_steps, const std::function<bool(bool)>& all_succeeded);
-  void wait_before_update();
-  /// Waits for a save under way; true unless it failed.
-  bool finish_saving();
+  void start_save(std::int64_t completed_steps);
+  void wait_before_update(const Agree& agree);
+  void serve_save(const Agree& agree);
+
+  /// Returns when no save is under way. Waits outside collectives, so that the watchdog does not take a slow disk for a
+  /// dead device.
+  void wait_for_save(const Agree& agree);
+
+  /// Why the last save failed; empty if it did not. To be asked when none is under way.
+  const std::string& save_error() const { return save_error_; }
+
+  /// A device ends, perhaps by an exception: returns when its memory is no longer read. Never throws.
+  void leave() noexcept;
 
  private:
   CheckpointInfo checkpoint_info(std::int64_t completed_steps) const;
-  SaveOptions save_options() const;
+  SaveOptions save_options();
+  void save_ended(const SaveResult& result);
   void report_save(const SaveResult& result);
+  void warn_about_metrics(const std::string& reason);
 
   const Config& config_;
   const RunSetup& setup_;
   std::unique_ptr<Transport> transport_;
+  std::shared_ptr<FileLayer> files_;
   StartPoint start_;
   std::unique_ptr<BatchProvider> training_;
   std::shared_ptr<Dataset> evaluation_data_;
@@ -75,12 +84,13 @@ class TrainProcess {
   std::unique_ptr<ProgressBar> progress_;
   StopSignal stop_signal_;
   std::mutex mutex_;
+  std::condition_variable save_changed_;
   std::vector<DeviceState> contributed_;
-  std::unique_ptr<AsyncCheckpointer> checkpointer_;
-  bool last_save_ok_ = true;
+  bool saving_ = false;
+  std::string save_error_;
+  bool metrics_failed_ = false;
+  SaveAgreement agreement_;
+  std::unique_ptr<AsyncCheckpointer> checkpointer_;  // last: its destructor waits for a thread that uses the others
 };
-
-/// The run directory's newest checkpoint, load_full_state_path, load_parameters_path, or nothing.
-StartPoint find_start(const Config& config, const RunSetup& setup);
 
 }  // namespace maxtext

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "checkpoint/file_layer.h"
 #include "config/config.h"
 #include "mesh/transport.h"
 #include "ops/engine.h"
@@ -17,6 +18,8 @@ struct TrainEnvironment {
   std::function<std::unique_ptr<Engine>(Communicator& communicator, int threads)> make_engine;
   /// Devices that a launcher started, one per process; nothing when all devices are threads of this process.
   std::optional<int> launched_devices;
+  /// What checkpoints are written through: tests make disks fail.
+  std::shared_ptr<FileLayer> files = std::make_shared<PosixFileLayer>();
 };
 
 struct TrainSummary {
@@ -27,8 +30,8 @@ struct TrainSummary {
 };
 
 /// Runs `config` to its end: resumes the newest complete checkpoint of its run directory if there is one, trains,
-/// evaluates, saves. Prints MaxText's step lines to stdout. Throws ConfigError before any data is read, Error when a
-/// device fails, the data is corrupt or the loss is not finite.
+/// evaluates, saves. Prints MaxText's step lines and how the run ended to stdout. Throws ConfigError before any data is
+/// read, Error when a device fails, the data is corrupt, the loss is not finite or the last checkpoint cannot be saved.
 TrainSummary train(const Config& config, const TrainEnvironment& environment);
 
 }  // namespace maxtext

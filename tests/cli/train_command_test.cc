@@ -24,7 +24,7 @@ class TrainCommand : public ::testing::Test {
  protected:
   void SetUp() override {
     const char* binary = std::getenv("MAXTEXT_BINARY");
-    if (binary == nullptr) GTEST_SKIP() << "MAXTEXT_BINARY does not name the program (ctest sets it)";
+    if (binary == nullptr) FAIL() << "MAXTEXT_BINARY does not name the program (ctest sets it)";
     binary_ = binary;
     write_text("train.jsonl", 40);
     write_text("eval.jsonl", 3);

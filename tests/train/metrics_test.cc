@@ -112,12 +112,24 @@ TEST(MetricsFile, EveryStepStandsOnceAfterAResume) {
   }
 }
 
-TEST(MetricsFile, StartingAnewDropsEverything) {
+TEST(MetricsFile, StartingAnewKeepsTheLinesOfEarlierRuns) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "metrics.jsonl";
   write_steps(path, 0, 5, 1.0);
+  const std::string first = read_file(path);
+  ::testing::internal::CaptureStdout();
+  write_steps(path, 0, 2, 2.0);
+  const std::string notice = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(notice, AllOf(HasSubstr("6 lines"), HasSubstr(path.string() + ".old-1")));
+  EXPECT_EQ(std::count(notice.begin(), notice.end(), '\n'), 1);
+  const std::string second = read_file(path);
+  EXPECT_EQ(read_file(path.string() + ".old-1"), first);
   { const MetricsFile file(path, 0); }
   EXPECT_EQ(read_file(path), "");
+  EXPECT_EQ(read_file(path.string() + ".old-1"), first);
+  EXPECT_EQ(read_file(path.string() + ".old-2"), second);
+  { const MetricsFile file(path, 0); }
+  EXPECT_FALSE(std::filesystem::exists(path.string() + ".old-3")) << "nothing to keep in an empty file";
 }
 
 TEST(MetricsFile, CutAnywhereTheFileContinuesWithWholeLines) {

@@ -108,6 +108,24 @@ TEST(ParallelMatrix, WithFsdpAndDataParallelism) {
   }
 }
 
+/// Devices have different numbers of targets; a z-loss divided by the local count would not add up.
+TEST(ParallelMatrix, ZLossEqualsThatOfOneDevice) {
+  const ModelShape shape = small_shape(6, 2, {0, 5});
+  const RowBatch batch = random_batch(29, {{29}, {3, 1}, {1, 20}, {2}}, shape.vocab_size, 23);
+  ModelRunOptions options;
+  const double without = run_model(shape, batch, options).loss;
+  options.z_loss_multiplier = 0.01;
+  const ModelRunResult expected = run_model(shape, batch, options);
+  EXPECT_GT(expected.loss, without * 1.01) << "z-loss is there";
+  for (const std::array<int, 4> mesh :
+       {std::array<int, 4>{1, 1, 2, 1}, {1, 2, 2, 1}, {2, 1, 1, 1}, {1, 1, 3, 1}, {2, 2, 1, 1}}) {
+    options.mesh = mesh;
+    expect_equal(
+        run_model(shape, batch, options), expected,
+        "data " + std::to_string(mesh[0]) + " fsdp " + std::to_string(mesh[1]) + " context " + std::to_string(mesh[2]));
+  }
+}
+
 TEST(ParallelMatrix, EveryLength) {
   for (const int cp : {2, 3, 8}) {
     for (const std::int64_t length :

@@ -1,0 +1,101 @@
+#include "train/start_point.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "config/value.h"
+#include "model/hf_config.h"
+
+namespace maxtext {
+namespace {
+
+/// A dimension under its name in config.json and the key that sets it here.
+struct Dimension {
+  const char* hf_name;
+  const char* key;
+  std::int64_t found;
+  std::int64_t wanted;
+};
+
+std::vector<Dimension> dimensions(const ModelShape& found, const ModelShape& wanted) {
+  return {{"vocab_size", "vocab_size", found.vocab_size, wanted.vocab_size},
+          {"hidden_size", "base_emb_dim", found.hidden_size, wanted.hidden_size},
+          {"intermediate_size", "base_mlp_dim", found.intermediate_size, wanted.intermediate_size},
+          {"num_hidden_layers", "base_num_decoder_layers", found.layers, wanted.layers},
+          {"num_attention_heads", "base_num_query_heads", found.query_heads, wanted.query_heads},
+          {"num_key_value_heads", "base_num_kv_heads", found.kv_heads, wanted.kv_heads},
+          {"head_dim", "head_dim", found.head_dim, wanted.head_dim},
+          {"tie_word_embeddings", "logits_via_embedding", found.tie_word_embeddings, wanted.tie_word_embeddings},
+          {"attention_bias", "attention_bias", found.attention_bias, wanted.attention_bias},
+          {"q_norm and k_norm", "use_qk_norm", found.qk_norm, wanted.qk_norm}};
+}
+
+/// What tensors fit with either value, so that nobody would notice: it may be meant (longer context), or not.
+std::vector<std::string> silent_differences(const ModelShape& found, const ModelShape& wanted) {
+  std::vector<std::string> differences;
+  const auto number = [&](const char* name, double from, double to) {
+    if (from != to) differences.push_back(fmt::format("{} was {} and is {}", name, from, to));
+  };
+  number("rms_norm_eps", found.rms_norm_eps, wanted.rms_norm_eps);
+  number("rope_theta", found.rope.theta, wanted.rope.theta);
+  number("query_scale", found.query_scale, wanted.query_scale);
+  RopeShape rope = found.rope;
+  rope.theta = wanted.rope.theta;
+  if (rope != wanted.rope) differences.push_back("the scaling of RoPE differs");
+  if (found.layer_windows != wanted.layer_windows) differences.push_back("sliding windows differ");
+  return differences;
+}
+
+void check_same_model(const Config& config, const RunSetup& setup, StartPoint& start) {
+  const nlohmann::json hf_config = start.weights->hf_config();
+  if (!hf_config.is_object() || hf_config.empty()) return;
+  const std::string path = config.text("load_parameters_path");
+  const ModelShape found = parse_hf_config(hf_config.dump(), "config.json of " + path);
+  for (const Dimension& dimension : dimensions(found, setup.shape)) {
+    if (dimension.found == dimension.wanted) continue;
+    fail_config("{}: its config.json has {} {}, but this run's model has {} ({})",
+                config.describe("load_parameters_path"), dimension.hf_name, dimension.found, dimension.wanted,
+                dimension.key);
+  }
+  for (const std::string& difference : silent_differences(found, setup.shape)) {
+    start.notes.push_back(fmt::format("note: load_parameters_path={}: {}", path, difference));
+  }
+}
+
+/// The cursor counts rows that these keys make.
+void note_other_rows(const Config& config, StartPoint& start) {
+  for (const char* key :
+       {"dataset_type", "dataset_path", "train_files", "tokenizer_type", "tokenizer_path", "max_target_length",
+        "packing", "eval_split_fraction", "enable_data_shuffling", "data_shuffle_seed"}) {
+    const std::string now = format_value(config.value(key));
+    const nlohmann::json& then = start.checkpoint->info().config;
+    if (!then.contains(key) || then[key] == now) continue;
+    start.notes.push_back(
+        fmt::format("note: {} was {} in the checkpoint and is {} now: training goes on at row {} of other rows", key,
+                    then[key].get<std::string>(), now, start.cursor));
+  }
+}
+
+}  // namespace
+
+StartPoint find_start(const Config& config, const RunSetup& setup) {
+  StartPoint start;
+  std::filesystem::path directory;
+  if (config.flag("enable_checkpointing")) directory = latest_checkpoint(setup.run_directory);
+  if (directory.empty()) directory = config.text("load_full_state_path");
+  if (!directory.empty()) {
+    if (directory.filename() == "items") directory = directory.parent_path();
+    start.checkpoint = std::make_unique<CheckpointReader>(directory);
+    const CheckpointInfo& info = start.checkpoint->info();
+    start.completed_steps = info.step;
+    start.cursor = info.cursor.value(kNextRow, std::int64_t{0});
+    note_other_rows(config, start);
+  } else if (!config.text("load_parameters_path").empty()) {
+    start.weights = open_weights(config.text("load_parameters_path"));
+    check_same_model(config, setup, start);
+  }
+  return start;
+}
+
+}  // namespace maxtext

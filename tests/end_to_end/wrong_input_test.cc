@@ -1,0 +1,212 @@
+// What is wrong with a command is said in one line before data is read; what is wrong with data, when it is met.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "end_to_end/training_runs.h"
+#include "testing/fixtures.h"
+
+namespace maxtext::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class WrongInput : public TrainingRuns {
+ protected:
+  void expect_config_error(const std::string& overrides, const std::vector<std::string>& parts) const {
+    const ProgramResult result = run("wrong", overrides);
+    EXPECT_EQ(result.exit_code, 2) << overrides << '\n' << result.error;
+    expect_one_line(result, parts);
+    EXPECT_LT(result.seconds, 0.5) << overrides;
+    EXPECT_FALSE(fs::exists(path("wrong"))) << overrides;
+  }
+
+  void expect_failure(const std::string& overrides, const std::vector<std::string>& parts) const {
+    const ProgramResult result = run("failed", overrides);
+    EXPECT_EQ(result.exit_code, 1) << overrides << '\n' << result.error;
+    expect_one_line(result, parts);
+  }
+
+  static void expect_one_line(const ProgramResult& result, const std::vector<std::string>& parts) {
+    const auto lines = lines_with(result.error, "maxtext: error: ");
+    ASSERT_THAT(lines, SizeIs(1)) << result.error;
+    for (const std::string& line : lines_of(result.error)) {
+      EXPECT_TRUE(line == lines[0] || line.find("[info] tokenized") != std::string::npos) << line;
+    }
+    EXPECT_LT(lines[0].size(), 400U);
+    for (const std::string& part : parts) EXPECT_THAT(lines[0], HasSubstr(part));
+  }
+
+  /// A copy of a fixture's model that may be damaged.
+  fs::path copy_of(const std::string& model) const {
+    const fs::path target = path("copy-" + model);
+    fs::remove_all(target);
+    fs::copy(find_fixtures("hf/models/" + model).front(), target);
+    return target;
+  }
+};
+
+/// The dimensions of fixtures/hf/models/llama.
+const std::string kLlama =
+    "model_name=default decoder_block=llama2 vocab_size=320 base_emb_dim=64 base_num_query_heads=4 base_num_kv_heads=2 "
+    "head_dim=16 base_mlp_dim=112 base_num_decoder_layers=3 normalization_layer_epsilon=1e-5 "
+    "enable_checkpointing=false steps=2 ";
+
+TEST_F(WrongInput, ConfigurationIsCheckedFirst) {
+  expect_config_error("stpes=3", {"stpes", "steps"});
+  expect_config_error("model_name=lama2-7b", {"lama2-7b", "llama2-7b"});
+  expect_config_error("dtype=float33", {"dtype=float33", "float32"});
+  expect_config_error("context_parallel_strategy=ring", {"context_parallel_strategy=ring", "all_gather"});
+  expect_config_error("context_parallel_strategy=rong", {"context_parallel_strategy=rong"});
+  expect_config_error("num_devices=3 ici_context_parallelism=2", {"3", "2"});
+  expect_config_error("ici_fsdp_parallelism=-1 ici_context_parallelism=-1", {"ici_fsdp_parallelism", "-1"});
+  expect_config_error("steps=ten", {"steps=ten", "integer"});
+  expect_config_error("learning_rate=fast", {"learning_rate=fast"});
+  expect_config_error("packing=maybe", {"packing=maybe"});
+  expect_config_error("max_target_length=0", {"max_target_length=0"});
+  expect_config_error("global_batch_size=-3", {"global_batch_size=-3"});
+  expect_config_error("per_device_batch_size=0.3 global_batch_size=0 ici_context_parallelism=2",
+                      {"per_device_batch_size"});
+  expect_config_error("train_files=" + path("missing.txt").string(), {"train_files", "missing.txt"});
+  expect_config_error("load_parameters_path=" + path("missing").string(), {"load_parameters_path", "missing"});
+  expect_config_error("tokenizer_type=sentencepiece tokenizer_path=" + path("missing.model").string(),
+                      {"tokenizer_path", "missing.model"});
+  expect_config_error("ici_tensor_parallelism=2", {"ici_tensor_parallelism", "not implemented"});
+  expect_config_error("eval_interval=2 eval_files=[]", {"eval_interval", "held-out"});
+}
+
+TEST_F(WrongInput, TextThatIsNotUtf8) {
+  std::ofstream(path("latin.txt"), std::ios::binary) << "good line\nbad \xff line\n";
+  expect_failure("steps=2 train_files=" + path("latin.txt").string(), {"latin.txt", "14"});
+}
+
+TEST_F(WrongInput, ATokenIdBeyondTheVocabulary) {
+  std::vector<std::uint16_t> ids(1000, 5);
+  ids[777] = 512;
+  std::ofstream(path("tokens.bin"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(ids.data()), static_cast<std::streamsize>(2 * ids.size()));
+  expect_failure("steps=2 dataset_type=tokens eval_files=[] train_files=" + path("tokens.bin").string(),
+                 {"tokens.bin", "777", "512"});
+}
+
+TEST_F(WrongInput, WeightsOfAnotherModel) {
+  const std::string llama = find_fixtures("hf/models/llama").front().string();
+  // The config.json beside the weights tells before they are read.
+  const ProgramResult other = run("wrong", "load_parameters_path=" + llama);
+  EXPECT_EQ(other.exit_code, 2);
+  expect_one_line(other, {"load_parameters_path", "vocab_size 320", "512"});
+  // Without it the tensors do.
+  const fs::path alone = copy_of("llama");
+  fs::remove(alone / "config.json");
+  expect_failure(kLlama + "base_mlp_dim=128 load_parameters_path=" + alone.string(),
+                 {alone.string(), "mlp", "112", "128"});
+  expect_failure(kLlama + "base_num_decoder_layers=2 load_parameters_path=" + alone.string(),
+                 {alone.string(), "model.layers.2."});
+  expect_failure(kLlama + "base_num_decoder_layers=4 load_parameters_path=" + alone.string(),
+                 {alone.string(), "model.layers.3.", "missing"});
+}
+
+TEST_F(WrongInput, DamagedWeights) {
+  const fs::path copy = copy_of("llama");
+  const std::string whole = read_file(copy / "model.safetensors");
+  const std::string settings = kLlama + "load_parameters_path=" + copy.string();
+  write_file(copy / "model.safetensors", whole.substr(0, whole.size() - 1000));
+  expect_failure(settings, {"model.safetensors"});
+  write_file(copy / "model.safetensors", whole.substr(0, 100));
+  expect_failure(settings, {"model.safetensors"});
+  write_file(copy / "model.safetensors", "");
+  expect_failure(settings, {"model.safetensors"});
+  std::string header = whole;
+  header[20] = '\x01';
+  write_file(copy / "model.safetensors", header);
+  expect_failure(settings, {"model.safetensors"});
+}
+
+TEST_F(WrongInput, NotANumberInTheWeights) {
+  const fs::path copy = copy_of("llama");
+  std::string weights = read_file(copy / "model.safetensors");
+  const std::string name = "\"model.layers.1.mlp.up_proj.weight\"";
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, weights.data(), sizeof header_bytes);
+  const auto header = nlohmann::json::parse(weights.substr(8, header_bytes));
+  const std::size_t begin = header.at("model.layers.1.mlp.up_proj.weight").at("data_offsets").at(0);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(weights.data() + 8 + header_bytes + begin, &nan, sizeof nan);
+  write_file(copy / "model.safetensors", weights);
+  expect_failure(kLlama + "load_parameters_path=" + copy.string(),
+                 {"loss is nan at step 0", "not finite: gradient of"});
+
+  // Asked to go on, it does, and changes nothing: each step has the loss of data that the same weights give.
+  const ProgramResult result =
+      run("on", kLlama + "steps=3 abort_on_nan_loss=false load_parameters_path=" + copy.string());
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(lines_with(result.output, "loss: nan"), SizeIs(3));
+}
+
+TEST_F(WrongInput, StepsThatAreNotFiniteChangeNothing) {
+  // The first steps with such a rate blow up; from then on nothing is updated.
+  const std::string settings =
+      "learning_rate=1e30 abort_on_nan_loss=false abort_on_inf_loss=false "
+      "ici_context_parallelism=2 checkpoint_period=1 ";
+  train("run", settings + "steps=8");
+  const auto lines = metrics("run");
+  std::size_t first = 0;
+  while (first < lines.size() && !lines[first].at("grad_norm").is_null()) ++first;
+  ASSERT_LT(first, 7U) << "the rate was too small to blow up";
+  for (std::size_t step = first + 1; step < 8; ++step) {
+    EXPECT_TRUE(
+        same_weights(checkpoint("run", static_cast<int>(step) + 1), checkpoint("run", static_cast<int>(first))));
+  }
+  const ProgramResult aborted = run("aborted", "learning_rate=1e30 steps=8 ici_context_parallelism=2");
+  EXPECT_EQ(aborted.exit_code, 1);
+  expect_one_line(aborted, {"at step " + std::to_string(first), "first tensor that is not finite: gradient of"});
+}
+
+TEST_F(WrongInput, ADamagedCheckpointIsNamed) {
+  train("run", "steps=2 ici_context_parallelism=2");
+  const fs::path file = checkpoint("run", 2) / "items" / "weights-00001-of-00002.safetensors";
+  ASSERT_TRUE(fs::exists(file));
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 1);
+  write_file(file, bytes);
+  const ProgramResult corrupt = run("run", "steps=3");
+  EXPECT_EQ(corrupt.exit_code, 1);
+  expect_one_line(corrupt, {file.string()});
+  write_file(file, bytes.substr(0, bytes.size() / 2));
+  const ProgramResult truncated = run("run", "steps=3");
+  EXPECT_EQ(truncated.exit_code, 1);
+  expect_one_line(truncated, {file.string(), std::to_string(bytes.size()), std::to_string(bytes.size() / 2)});
+  fs::remove(file);
+  const ProgramResult missing = run("run", "steps=3");
+  EXPECT_EQ(missing.exit_code, 1);
+  expect_one_line(missing, {file.filename().string()});
+}
+
+TEST_F(WrongInput, ADiskThatTakesNoMoreEndsNoRun) {
+  // A limit on the size of files stands for a full disk: metrics fit, checkpoints do not.
+  const std::vector<std::string> words = command("full", "steps=9 checkpoint_period=3 ici_context_parallelism=2");
+  std::string line = "trap '' XFSZ; ulimit -f 40; exec";
+  for (const std::string& word : words) line += " '" + word + "'";
+  const ProgramResult result = Program({"bash", "-c", line}).wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(lines_with(result.output, "failed, training goes on"), SizeIs(4)) << result.output;
+  EXPECT_THAT(steps("full"), SizeIs(9));
+  expect_one_line(result, {"the last checkpoint, of step 9, could not be saved"});
+  EXPECT_THAT(fs::exists(path("full") / "checkpoints")
+                  ? std::distance(fs::directory_iterator(path("full") / "checkpoints"), {})
+                  : 0,
+              0)
+      << "leftovers";
+}
+
+}  // namespace
+}  // namespace maxtext::testing
