@@ -33,7 +33,7 @@ double imbalance_without_reordering(const ContextPlan& plan) {
   ContextPlanRequest request;
   request.sequence_length = plan.sequence_length();
   for (std::int64_t row = 0; row < plan.rows(); ++row) {
-    const auto lengths = plan.document_lengths(row);
+    const auto& lengths = plan.document_lengths(row);
     request.document_lengths.emplace_back(lengths.begin(), lengths.end());
   }
   request.attention_types = plan.attention_types();

@@ -133,7 +133,7 @@ fs::path open_token_cache(const fs::path& directory, const nlohmann::json& ident
   fs::create_directories(directory, error);
   if (error) fail("cannot create folder {}: {}", directory.string(), error.message());
   const std::string name = hash_text(content_hash(identity.dump()));
-  const fs::path cache = directory / name;
+  fs::path cache = directory / name;
   const FolderLock lock(directory / (name + ".lock"));
   if (usable(cache, identity)) return cache;
   if (fs::exists(cache)) spdlog::warn("{} is damaged or made from something else: building it again", cache.string());

@@ -96,7 +96,7 @@ struct MpiState {
 };
 
 MpiState::MpiState(Mesh mesh_value, TransportOptions options_value)
-    : mesh(std::move(mesh_value)), options(check_options(options_value)) {
+    : mesh(mesh_value), options(check_options(options_value)) {
   check_process_count();
   int rank = 0;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
@@ -316,8 +316,7 @@ std::optional<int> launcher_count() {
 
 }  // namespace
 
-MpiTransport::MpiTransport(Mesh mesh, TransportOptions options)
-    : state_(std::make_shared<MpiState>(std::move(mesh), options)) {}
+MpiTransport::MpiTransport(Mesh mesh, TransportOptions options) : state_(std::make_shared<MpiState>(mesh, options)) {}
 
 const Mesh& MpiTransport::mesh() const { return state_->mesh; }
 

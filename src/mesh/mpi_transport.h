@@ -56,8 +56,9 @@ int launched_process_count();
 int launched_process_index();
 
 /// To be called before a failure is printed: most are common to all processes (a wrong configuration, a loss that is
-/// NaN), and one process should say it. In process 0 returns at once; in others after three seconds, in which process 0, if
-/// it fails too, has spoken and ended and the launcher has ended this one. What only this process knows is still said.
+/// NaN), and one process should say it. In process 0 returns at once; in others after three seconds, in which process
+/// 0, if it fails too, has spoken and ended and the launcher has ended this one. What only this process knows is still
+/// said.
 void let_first_process_speak();
 
 }  // namespace maxtext

@@ -42,7 +42,7 @@ std::vector<int> all_devices(const Mesh& mesh) {
 /// One mutex guards everything: it is held for well under a microsecond, never while memory is copied or summed.
 struct ThreadTransportState {
   ThreadTransportState(Mesh mesh_value, TransportOptions options_value)
-      : mesh(std::move(mesh_value)), options(options_value), devices(all_devices(mesh)) {}
+      : mesh(mesh_value), options(options_value), devices(all_devices(mesh)) {}
 
   /// With the mutex held.
   Group& group(int device, AxisSet axes);
@@ -272,7 +272,7 @@ GroupMemory ThreadCommunicator::allocate_shared(AxisSet axes, std::int64_t bytes
 }  // namespace
 
 ThreadTransport::ThreadTransport(Mesh mesh, TransportOptions options)
-    : state_(std::make_shared<ThreadTransportState>(std::move(mesh), options)) {}
+    : state_(std::make_shared<ThreadTransportState>(mesh, options)) {}
 
 const Mesh& ThreadTransport::mesh() const { return state_->mesh; }
 

@@ -8,7 +8,7 @@ namespace maxtext {
 namespace {
 
 std::vector<double> inverse_frequencies(const ModelShape& shape) {
-  const std::vector<double> plain = rope_inverse_frequencies(shape.head_dim, shape.rope.theta);
+  std::vector<double> plain = rope_inverse_frequencies(shape.head_dim, shape.rope.theta);
   switch (shape.rope.type) {
     case RopeType::plain:
       return plain;
@@ -154,7 +154,7 @@ LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batc
 Tensor Decoder::logits(ParameterShards& parameters, const DeviceBatch& batch) {
   const Tensor hidden = final_hidden(parameters, batch);
   const auto [group, index] = head_weight(parameters);
-  const Tensor result = engine_.apply_one(Linear{}, {hidden, parameters.acquire(group).parameters[index]});
+  Tensor result = engine_.apply_one(Linear{}, {hidden, parameters.acquire(group).parameters[index]});
   parameters.release(group);
   parameters.release(parameters.layout().head_group());
   return result;

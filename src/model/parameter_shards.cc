@@ -126,6 +126,8 @@ bool ParameterShards::advance(Reduction& reduction) {
     reduction.over_replicas = true;
     return false;
   }
+  // Until it is waited for, the collective keeps the whole group's gradient alive: with many layers, that of the model.
+  reduction.partial.storage()->wait();
   Tensor& sum = gradients_[reduction.group].reduced;
   sum =
       sum.defined() ? engine_.apply_one(Add{.in_place = true}, {sum, reduction.partial}) : std::move(reduction.partial);

@@ -33,8 +33,8 @@ TensorSpec logsumexp_spec(const TensorSpec& q) {
 
 /// Of the two products of a forward pass, for the query heads of this group.
 double forward_flops(double area, std::int64_t kv_heads, InputSpecs in) {
-  const auto group_query_heads = static_cast<double>(in[1].shape[3] * (in[0].shape[2] / kv_heads));
-  return 4 * area * group_query_heads * static_cast<double>(in[0].shape[3]);
+  const std::int64_t group_query_heads = in[1].shape[3] * (in[0].shape[2] / kv_heads);
+  return 4 * area * static_cast<double>(group_query_heads) * static_cast<double>(in[0].shape[3]);
 }
 
 }  // namespace

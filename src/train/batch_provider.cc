@@ -1,5 +1,7 @@
 #include "train/batch_provider.h"
 
+#include "mesh/device_program.h"
+
 namespace maxtext {
 
 BatchProvider::BatchProvider(std::shared_ptr<Dataset> dataset, std::int64_t first_row, std::int64_t rows_per_batch,
@@ -8,7 +10,8 @@ BatchProvider::BatchProvider(std::shared_ptr<Dataset> dataset, std::int64_t firs
       first_row_(first_row),
       rows_per_batch_(rows_per_batch),
       options_(std::move(options)),
-      pad_(pad) {}
+      pad_(pad),
+      cores_(split_cores(1).front()) {}
 
 BatchProvider::~BatchProvider() {
   for (auto& [index, future] : batches_) future.wait();
@@ -37,7 +40,10 @@ std::shared_ptr<const PlannedBatch> BatchProvider::build(std::int64_t index) {
 BatchProvider::Future BatchProvider::request(std::int64_t index) {
   const auto known = batches_.find(index);
   if (known != batches_.end()) return known->second;
-  Future future = std::async(std::launch::async, [this, index] { return build(index); }).share();
+  Future future = std::async(std::launch::async, [this, index] {
+                    pin_current_thread(cores_);
+                    return build(index);
+                  }).share();
   batches_.emplace(index, future);
   return future;
 }

@@ -47,6 +47,8 @@ class BatchProvider {
   std::int64_t rows_per_batch_;
   PlanOptions options_;
   bool pad_;
+  /// Those of the process: batches are built beside the devices, not on the cores of the one that asks.
+  std::vector<int> cores_;
   std::mutex mutex_;
   std::mutex dataset_mutex_;
   std::map<std::int64_t, Future> batches_;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "train/device_state.h"
 #include "train/memory_use.h"
@@ -82,9 +84,14 @@ TrainSummary DeviceTrainer::run() {
       break;
     }
     ++completed;
-    evaluate_if_due(completed);
+    // Saving first: the writer works beside the evaluation, which changes nothing.
     const std::int64_t period = process_.config().integer("checkpoint_period");
     if (process_.config().flag("enable_checkpointing") && completed % period == 0) save(completed);
+    evaluate_if_due(completed);
+  }
+  if (summary.end == TrainSummary::End::end_of_data && completed > process_.start().completed_steps &&
+      process_.has_evaluation() && evaluated_at_ != completed) {
+    evaluate("", completed);
   }
   if (stop_ && completed < setup_.steps) summary.end = TrainSummary::End::signal;
   save_at_end(completed);
@@ -118,8 +125,29 @@ void DeviceTrainer::report_end(const TrainSummary& summary) {
   } else if (summary.end == TrainSummary::End::signal) {
     process_.report(
         fmt::format("stopped by {} after {} steps; {}", process_.stop_signal().name(), summary.completed_steps,
-                    saved_at_ == summary.completed_steps ? "the same command resumes"
-                                                         : "nothing was saved, as enable_checkpointing=false"));
+                    !process_.config().flag("enable_checkpointing") ? "nothing was saved, as enable_checkpointing=false"
+                                                                    : "the same command resumes"));
+  }
+}
+
+void DeviceTrainer::check_same_batch(const PlannedBatch& planned) {
+  // In pieces that float32 holds exactly; the maxima of each piece and of its negative meet where all are equal.
+  const std::string_view ids(reinterpret_cast<const char*>(planned.rows.inputs.data()),
+                             planned.rows.inputs.size() * sizeof(std::int32_t));
+  const std::uint64_t hash = planned.plan.hash() ^ content_hash(ids);
+  std::array<float, 8> pieces{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    pieces[i] = static_cast<float>(hash >> (16 * i) & 0xffffU);
+    pieces[i + 4] = -pieces[i];
+  }
+  const Tensor local = engine_.input({{8}, DType::float32}, std::as_bytes(std::span(pieces)));
+  const Tensor most = engine_.apply_one(
+      AllReduce{.axes = kAllAxes, .group_size = setup_.mesh.device_count(), .reduce = ReduceOp::max}, {local});
+  engine_.read(most, std::as_writable_bytes(std::span(pieces)));
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (pieces[i] != -pieces[i + 4]) {
+      fail("processes disagree about the first batch: their data or configuration differ");
+    }
   }
 }
 
@@ -127,6 +155,7 @@ bool DeviceTrainer::step(std::int64_t index) {
   const Clock::time_point begin = Clock::now();
   const std::shared_ptr<const PlannedBatch> planned = process_.training_batch(index);
   if (planned == nullptr) return false;
+  if (index == process_.start().completed_steps) check_same_batch(*planned);
   const auto micro_batch = [&](int m) {
     const RowRange rows = device_rows(setup_.mesh, engine_.device(), planned->rows.rows, setup_.micro_batches, m);
     return make_device_batch(engine_, planned->plan, planned->rows, rows);
@@ -166,13 +195,20 @@ void DeviceTrainer::check_finite(std::int64_t index, const StepOutput& output) c
 void DeviceTrainer::evaluate_if_due(std::int64_t completed) {
   if (!process_.has_evaluation()) return;
   const std::int64_t interval = process_.config().integer("eval_interval");
-  if (completed % interval != 0 && completed != setup_.steps && !stop_) return;
+  if (stop_ || (completed % interval != 0 && completed != setup_.steps)) return;
   evaluate("", completed);
 }
 
 void DeviceTrainer::evaluate(const std::string& when, std::int64_t after_step) {
   EvaluationSums sums;
+  evaluated_at_ = after_step;
   for (std::int64_t i = 0;; ++i) {
+    // A preempted job has seconds to save, and an evaluation may take minutes.
+    if (!agree(!process_.stop_signal().requested())) {
+      stop_ = true;
+      ++evaluations_;
+      return;
+    }
     const std::shared_ptr<const PlannedBatch> planned = process_.evaluation_batch(evaluations_, i);
     if (planned == nullptr) {
       if (i == 0) fail("the held-out data holds no rows: check eval_files or eval_split_fraction");

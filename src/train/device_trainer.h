@@ -21,6 +21,8 @@ class DeviceTrainer {
   void load();
   /// One step; false at the end of the data.
   bool step(std::int64_t index);
+  /// Throws Error unless all devices have the same plan and tokens: processes read the data for themselves.
+  void check_same_batch(const PlannedBatch& planned);
   void check_finite(std::int64_t index, const StepOutput& output) const;
   void evaluate(const std::string& when, std::int64_t after_step);
   void evaluate_if_due(std::int64_t completed);
@@ -42,6 +44,7 @@ class DeviceTrainer {
   double flops_per_step_;
   double tokens_per_step_;
   std::int64_t evaluations_ = 0;
+  std::int64_t evaluated_at_ = -1;
   std::int64_t saved_at_ = -1;
   bool stop_ = false;
   double last_loss_ = 0;

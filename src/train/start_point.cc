@@ -50,7 +50,7 @@ std::vector<std::string> silent_differences(const ModelShape& found, const Model
 void check_same_model(const Config& config, const RunSetup& setup, StartPoint& start) {
   const nlohmann::json hf_config = start.weights->hf_config();
   if (!hf_config.is_object() || hf_config.empty()) return;
-  const std::string path = config.text("load_parameters_path");
+  const std::string& path = config.text("load_parameters_path");
   const ModelShape found = parse_hf_config(hf_config.dump(), "config.json of " + path);
   for (const Dimension& dimension : dimensions(found, setup.shape)) {
     if (dimension.found == dimension.wanted) continue;
@@ -65,15 +65,26 @@ void check_same_model(const Config& config, const RunSetup& setup, StartPoint& s
 
 /// The cursor counts rows that these keys make.
 void note_other_rows(const Config& config, StartPoint& start) {
-  for (const char* key :
-       {"dataset_type", "dataset_path", "train_files", "tokenizer_type", "tokenizer_path", "max_target_length",
-        "packing", "eval_split_fraction", "enable_data_shuffling", "data_shuffle_seed"}) {
+  for (const char* key : {"dataset_type", "dataset_path", "train_files", "tokenizer_type", "tokenizer_path",
+                          "max_target_length", "packing", "max_segments_per_seq", "eval_split_fraction",
+                          "enable_data_shuffling", "data_shuffle_seed", "add_bos", "add_eos", "document_separator",
+                          "document_separator_id", "token_file_dtype", "train_data_columns"}) {
     const std::string now = format_value(config.value(key));
     const nlohmann::json& then = start.checkpoint->info().config;
     if (!then.contains(key) || then[key] == now) continue;
     start.notes.push_back(
         fmt::format("note: {} was {} in the checkpoint and is {} now: training goes on at row {} of other rows", key,
                     then[key].get<std::string>(), now, start.cursor));
+  }
+}
+
+/// Shapes are checked tensor by tensor; this is what would go wrong silently.
+void note_other_model(const RunSetup& setup, StartPoint& start) {
+  const nlohmann::json& hf_config = start.checkpoint->info().hf_config;
+  if (!hf_config.is_object() || hf_config.empty()) return;
+  const ModelShape found = parse_hf_config(hf_config.dump(), start.checkpoint->directory().string());
+  for (const std::string& difference : silent_differences(found, setup.shape)) {
+    start.notes.push_back(fmt::format("note: not the model of the checkpoint: {}", difference));
   }
 }
 
@@ -91,6 +102,7 @@ StartPoint find_start(const Config& config, const RunSetup& setup) {
     start.completed_steps = info.step;
     start.cursor = info.cursor.value(kNextRow, std::int64_t{0});
     note_other_rows(config, start);
+    note_other_model(setup, start);
   } else if (!config.text("load_parameters_path").empty()) {
     start.weights = open_weights(config.text("load_parameters_path"));
     check_same_model(config, setup, start);

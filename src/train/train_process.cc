@@ -50,6 +50,8 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
       setup_(setup),
       transport_(std::move(transport)),
       files_(std::move(files)),
+      lock_(config.flag("enable_checkpointing") && reports(*transport_) ? std::make_unique<RunLock>(setup.run_directory)
+                                                                        : nullptr),
       start_(find_start(config, setup)) {
   for (const std::string& note : start_.notes) report(note);
   const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
@@ -67,6 +69,7 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
     checkpointer_ =
         std::make_unique<AsyncCheckpointer>(save_options(), [this](const SaveResult& result) { save_ended(result); });
   }
+  stop_signal_.emplace();
   if (!reports(*transport_)) return;
   if (!config.text("metrics_file").empty()) {
     metrics_file_ = std::make_unique<MetricsFile>(config.text("metrics_file"), start_.completed_steps);

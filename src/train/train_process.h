@@ -12,6 +12,7 @@
 #include "train/batch_provider.h"
 #include "train/metrics.h"
 #include "train/progress_bar.h"
+#include "train/run_lock.h"
 #include "train/run_setup.h"
 #include "train/save_agreement.h"
 #include "train/signals.h"
@@ -30,7 +31,7 @@ class TrainProcess {
   const RunSetup& setup() const { return setup_; }
   Transport& transport() { return *transport_; }
   const StartPoint& start() const { return start_; }
-  const StopSignal& stop_signal() const { return stop_signal_; }
+  const StopSignal& stop_signal() const { return *stop_signal_; }
 
   /// The batch of a step, or null at the end of the data.
   std::shared_ptr<const PlannedBatch> training_batch(std::int64_t step);
@@ -75,6 +76,8 @@ class TrainProcess {
   const RunSetup& setup_;
   std::unique_ptr<Transport> transport_;
   std::shared_ptr<FileLayer> files_;
+  /// Before the newest checkpoint is looked for; only the first process of a run that saves has it.
+  std::unique_ptr<RunLock> lock_;
   StartPoint start_;
   std::unique_ptr<BatchProvider> training_;
   std::shared_ptr<Dataset> evaluation_data_;
@@ -82,7 +85,8 @@ class TrainProcess {
   std::int64_t evaluation_number_ = -1;
   std::unique_ptr<MetricsFile> metrics_file_;
   std::unique_ptr<ProgressBar> progress_;
-  StopSignal stop_signal_;
+  /// Noted from the end of the constructor on: while text is tokenised, a signal simply ends the process.
+  std::optional<StopSignal> stop_signal_;
   std::mutex mutex_;
   std::condition_variable save_changed_;
   std::vector<DeviceState> contributed_;

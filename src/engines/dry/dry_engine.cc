@@ -53,7 +53,7 @@ ElementType element_of(DType dtype) { return dtype == DType::float64 ? ElementTy
 }  // namespace
 
 DryEngine::DryEngine(Mesh mesh, int device, DryEngineOptions options)
-    : mesh_(std::move(mesh)), device_(device), options_(std::move(options)) {
+    : mesh_(mesh), device_(device), options_(std::move(options)) {
   if (device < 0 || device >= mesh_.device_count()) {
     fail("dry engine: device {} is not in a mesh of {}", device, mesh_.device_count());
   }

@@ -25,7 +25,7 @@ const XlaValue& final_value(const Storage& storage) { return static_cast<const X
 
 }  // namespace
 
-XlaEngine::XlaEngine(Mesh mesh, int device) : mesh_(std::move(mesh)), device_(device), context_{writer_, mesh_} {
+XlaEngine::XlaEngine(Mesh mesh, int device) : mesh_(mesh), device_(device), context_{writer_, mesh_} {
   if (device < 0 || device >= mesh_.device_count()) {
     fail("xla engine: device {} is not in a mesh of {}", device, mesh_.device_count());
   }
