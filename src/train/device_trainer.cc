@@ -61,14 +61,18 @@ void DeviceTrainer::load() {
   }
 }
 
+void DeviceTrainer::maximum_over_devices(std::span<float> values) {
+  const TensorSpec spec{{static_cast<std::int64_t>(values.size())}, DType::float32};
+  const Tensor most =
+      engine_.apply_one(AllReduce{.axes = kAllAxes, .group_size = setup_.mesh.device_count(), .reduce = ReduceOp::max},
+                        {engine_.input(spec, std::as_bytes(values))});
+  engine_.read(most, std::as_writable_bytes(values));
+}
+
 bool DeviceTrainer::agree(bool mine) {
-  const float failed = mine ? 0.0F : 1.0F;
-  const Tensor local = engine_.input({{}, DType::float32}, std::as_bytes(std::span(&failed, 1)));
-  const Tensor any = engine_.apply_one(
-      AllReduce{.axes = kAllAxes, .group_size = setup_.mesh.device_count(), .reduce = ReduceOp::max}, {local});
-  float value = 0;
-  engine_.read(any, std::as_writable_bytes(std::span(&value, 1)));
-  return value == 0;
+  float failed = mine ? 0.0F : 1.0F;
+  maximum_over_devices({&failed, 1});
+  return failed == 0;
 }
 
 TrainSummary DeviceTrainer::run() {
@@ -140,10 +144,7 @@ void DeviceTrainer::check_same_batch(const PlannedBatch& planned) {
     pieces[i] = static_cast<float>(hash >> (16 * i) & 0xffffU);
     pieces[i + 4] = -pieces[i];
   }
-  const Tensor local = engine_.input({{8}, DType::float32}, std::as_bytes(std::span(pieces)));
-  const Tensor most = engine_.apply_one(
-      AllReduce{.axes = kAllAxes, .group_size = setup_.mesh.device_count(), .reduce = ReduceOp::max}, {local});
-  engine_.read(most, std::as_writable_bytes(std::span(pieces)));
+  maximum_over_devices(pieces);
   for (std::size_t i = 0; i < 4; ++i) {
     if (pieces[i] != -pieces[i + 4]) {
       fail("processes disagree about the first batch: their data or configuration differ");

@@ -1,6 +1,8 @@
 // The training program of one device, on its own thread.
 #pragma once
 
+#include <span>
+
 #include "train/train_process.h"
 #include "train/train_step.h"
 #include "train/trainer.h"
@@ -30,6 +32,8 @@ class DeviceTrainer {
   void save_at_end(std::int64_t completed);
   void save(std::int64_t completed);
   void report_end(const TrainSummary& summary);
+  /// Each value becomes its maximum over all devices. Between steps only.
+  void maximum_over_devices(std::span<float> values);
   /// True on all devices iff `mine` is true on all.
   bool agree(bool mine);
   bool leads() const { return engine_.device() == process_.transport().local_devices().front(); }
