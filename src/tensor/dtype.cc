@@ -14,14 +14,15 @@ struct DTypeFact {
   std::string_view name;
 };
 
-constexpr std::array<DTypeFact, 8> kFacts{{{DType::float32, 4, "float32"},
+constexpr std::array<DTypeFact, 9> kFacts{{{DType::float32, 4, "float32"},
                                            {DType::float64, 8, "float64"},
                                            {DType::bfloat16, 2, "bfloat16"},
                                            {DType::float16, 2, "float16"},
                                            {DType::int32, 4, "int32"},
                                            {DType::int64, 8, "int64"},
                                            {DType::uint8, 1, "uint8"},
-                                           {DType::boolean, 1, "bool"}}};
+                                           {DType::boolean, 1, "bool"},
+                                           {DType::int8, 1, "int8"}}};
 
 const DTypeFact& fact(DType dtype) { return kFacts[static_cast<std::size_t>(dtype)]; }
 

@@ -6,7 +6,7 @@
 
 namespace maxtext {
 
-enum class DType { float32, float64, bfloat16, float16, int32, int64, uint8, boolean };
+enum class DType { float32, float64, bfloat16, float16, int32, int64, uint8, boolean, int8 };
 
 /// Bytes of one element.
 std::int64_t dtype_size(DType dtype);

@@ -84,6 +84,8 @@ void convert_to_float(std::span<const std::byte> from, DType dtype, std::span<fl
     case DType::uint8:
     case DType::boolean:
       return decode_all<std::uint8_t>(from, to, as_float);
+    case DType::int8:
+      return decode_all<std::int8_t>(from, to, as_float);
   }
   fail("unknown dtype {}", static_cast<int>(dtype));
 }

@@ -25,14 +25,15 @@ struct DTypeName {
   DType dtype;
   std::string_view name;
 };
-constexpr std::array<DTypeName, 8> kDTypeNames{{{DType::float32, "F32"},
+constexpr std::array<DTypeName, 9> kDTypeNames{{{DType::float32, "F32"},
                                                 {DType::float64, "F64"},
                                                 {DType::bfloat16, "BF16"},
                                                 {DType::float16, "F16"},
                                                 {DType::int32, "I32"},
                                                 {DType::int64, "I64"},
                                                 {DType::uint8, "U8"},
-                                                {DType::boolean, "BOOL"}}};
+                                                {DType::boolean, "BOOL"},
+                                                {DType::int8, "I8"}}};
 
 std::optional<DType> find_dtype(std::string_view name) {
   for (const DTypeName& candidate : kDTypeNames) {
@@ -310,6 +311,8 @@ std::vector<std::int64_t> read_as_int64(const SafetensorsFile& file, std::string
     case DType::uint8:
     case DType::boolean:
       return widen<std::uint8_t>(entry);
+    case DType::int8:
+      return widen<std::int8_t>(entry);
     default:
       fail("{}: tensor '{}': expected integers, found {}", file.path().string(), name, to_string(entry.spec));
   }

@@ -25,6 +25,8 @@ std::string_view element_type(DType dtype) {
       return "ui8";
     case DType::boolean:
       return "i1";
+    case DType::int8:
+      return "i8";
   }
   fail("StableHLO has no spelling for dtype {}", dtype_name(dtype));
 }

@@ -23,6 +23,8 @@ PJRT_Buffer_Type buffer_type(DType dtype) {
       return PJRT_Buffer_Type_U8;
     case DType::boolean:
       return PJRT_Buffer_Type_PRED;
+    case DType::int8:
+      return PJRT_Buffer_Type_S8;
   }
   fail("PJRT has no type for dtype {}", dtype_name(dtype));
 }
