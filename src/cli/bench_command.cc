@@ -23,6 +23,8 @@ struct Benchmark {
 constexpr std::array kBenchmarks = {
     Benchmark{"gemm", "matrix products against the peak", bench::gemm_settings, bench::gemm_bench},
     Benchmark{"bandwidth", "memory reads against the best read", bench::bandwidth_settings, bench::bandwidth_bench},
+    Benchmark{"decode_weights", "products of a row with weights, as decoding has them, against the best read",
+              bench::decode_weights_settings, bench::decode_weights_bench},
     Benchmark{"attention", "attention forward and backward against the GEMM peak", bench::attention_settings,
               bench::attention_bench},
     Benchmark{"step",
@@ -71,7 +73,7 @@ int bench_command(const Arguments& arguments) {
   std::string name;
   Arguments assignments;
   std::string json_path;
-  options.add_option("benchmark", name, "gemm, bandwidth, attention, step or context")->required();
+  options.add_option("benchmark", name, "gemm, bandwidth, decode_weights, attention, step or context")->required();
   options.add_option("settings", assignments, "key=value ..., lists separated by commas");
   options.add_option("--json", json_path, "Write the figures with their configuration to this file");
   options.footer(all_keys_help());

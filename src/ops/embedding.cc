@@ -7,7 +7,7 @@ std::vector<OutputSpec> Embedding::infer(InputSpecs inputs) const {
   require_floating(inputs[0].dtype, name, inputs);
   require_shape(inputs[0].shape.size() == 2, name, inputs, "table must be [V, E]");
   require_shape(inputs[1].dtype == DType::int32, name, inputs, "ids must be int32");
-  TensorSpec rows{inputs[1].shape, inputs[0].dtype};
+  TensorSpec rows{inputs[1].shape, accumulation_dtype(inputs[0].dtype)};
   rows.shape.push_back(inputs[0].shape[1]);
   return {{.spec = rows}};
 }

@@ -17,8 +17,12 @@ std::vector<TensorSpec> specs_of(const Op& op, std::span<const Tensor> inputs) {
   return specs;
 }
 
-Tensor aliased(const OutputSpec& output, std::span<const Tensor> inputs) {
-  return inputs[static_cast<std::size_t>(output.aliases_input)].view(output.first_element, output.spec.shape);
+Tensor aliased(const Op& op, const OutputSpec& output, std::span<const Tensor> inputs) {
+  const Tensor& input = inputs[static_cast<std::size_t>(output.aliases_input)];
+  if (!output.view && input.storage()->read_only()) {
+    fail("{}: input {} would be overwritten, but its memory is borrowed", op_name(op), output.aliases_input);
+  }
+  return input.view(output.first_element, output.spec.shape);
 }
 
 }  // namespace
@@ -34,11 +38,17 @@ std::vector<Tensor> Engine::apply(const Op& op, std::span<const Tensor> inputs) 
   std::vector<Tensor> outputs;
   outputs.reserve(inferred.size());
   for (const OutputSpec& output : inferred) {
-    outputs.push_back(output.aliases_input >= 0 ? aliased(output, inputs) : allocate(output.spec));
+    outputs.push_back(output.aliases_input >= 0 ? aliased(op, output, inputs) : allocate(output.spec));
   }
   const bool views_only = std::all_of(inferred.begin(), inferred.end(), [](const OutputSpec& o) { return o.view; });
   if (!views_only) execute(op, inputs, outputs);
   return outputs;
+}
+
+Tensor Engine::borrow(const TensorSpec& spec, std::span<const std::byte> bytes, std::shared_ptr<const void> /*owner*/) {
+  Tensor copy = input(spec, bytes);
+  copy.storage()->set_read_only();
+  return copy;
 }
 
 Tensor Engine::apply_one(const Op& op, std::initializer_list<Tensor> inputs) {

@@ -25,10 +25,14 @@ TensorSpec with_last(TensorSpec spec, std::int64_t last) {
 std::vector<OutputSpec> Linear::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {2, 3});
   check_product(name, inputs[0], inputs[1], 1, "expected x [..., I] and weight [O, I]", inputs);
-  require_shape(inputs[0].dtype == inputs[1].dtype, name, inputs, "x and weight must have one dtype");
+  const DType stored = inputs[1].dtype;
+  require_shape(reads_stored(inputs[0].dtype, stored), name, inputs,
+                "x and weight must have one dtype, or x float32 and weight bfloat16 or float16");
   const std::int64_t out = inputs[1].shape[0];
   if (inputs.size() == 3) {
-    require_shape(inputs[2] == TensorSpec{{out}, inputs[0].dtype}, name, inputs, "bias must be [O] in the dtype of x");
+    const TensorSpec& bias = inputs[2];
+    require_shape(bias.shape == Shape{out} && (bias.dtype == inputs[0].dtype || bias.dtype == stored), name, inputs,
+                  "bias must be [O] in the dtype of x or of weight");
   }
   return {{.spec = with_last(inputs[0], out)}};
 }

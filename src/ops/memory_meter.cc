@@ -17,6 +17,7 @@ struct MemoryMeter::State {
   MemoryKind kind = MemoryKind::activations;
   std::int64_t live = 0;
   std::int64_t peak = 0;
+  std::int64_t borrowed = 0;
   MemoryByKind by_kind{};
   MemoryByKind peak_by_kind{};
 
@@ -28,6 +29,11 @@ struct MemoryMeter::State {
       peak = live;
       peak_by_kind = by_kind;
     }
+  }
+
+  void add_borrowed(std::int64_t bytes) {
+    const std::lock_guard lock(mutex);
+    borrowed += bytes;
   }
 };
 
@@ -51,6 +57,12 @@ std::shared_ptr<void> MemoryMeter::track(std::int64_t bytes) {
   return {static_cast<void*>(state_.get()), [state = state_, as, bytes](void*) { state->add(as, -bytes); }};
 }
 
+std::shared_ptr<void> MemoryMeter::track_borrowed(std::int64_t bytes) {
+  if (bytes < 0) fail("memory meter: cannot track {} bytes", bytes);
+  state_->add_borrowed(bytes);
+  return {static_cast<void*>(state_.get()), [state = state_, bytes](void*) { state->add_borrowed(-bytes); }};
+}
+
 std::int64_t MemoryMeter::live_bytes() const {
   const std::lock_guard lock(state_->mutex);
   return state_->live;
@@ -59,6 +71,11 @@ std::int64_t MemoryMeter::live_bytes() const {
 std::int64_t MemoryMeter::peak_bytes() const {
   const std::lock_guard lock(state_->mutex);
   return state_->peak;
+}
+
+std::int64_t MemoryMeter::borrowed_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->borrowed;
 }
 
 MemoryByKind MemoryMeter::live_by_kind() const {

@@ -25,9 +25,12 @@ class MemoryMeter {
 
   /// A token to be kept by a storage: counts `bytes` as live until destroyed (also by another thread).
   std::shared_ptr<void> track(std::int64_t bytes);
+  /// The same for memory that is somebody else's: a figure of its own, not a part of the others.
+  std::shared_ptr<void> track_borrowed(std::int64_t bytes);
 
   std::int64_t live_bytes() const;
   std::int64_t peak_bytes() const;
+  std::int64_t borrowed_bytes() const;
   MemoryByKind live_by_kind() const;
   /// What was live when the peak was reached.
   MemoryByKind peak_by_kind() const;

@@ -48,6 +48,11 @@ std::int64_t row_count(const Shape& shape) {
   return rows;
 }
 
+bool reads_stored(DType activation, DType parameter) {
+  const bool sixteen_bits = parameter == DType::bfloat16 || parameter == DType::float16;
+  return activation == parameter || (activation == DType::float32 && sixteen_bits);
+}
+
 DType accumulation_dtype(DType activation) { return activation == DType::float64 ? DType::float64 : DType::float32; }
 
 }  // namespace maxtext

@@ -44,6 +44,10 @@ TensorSpec shard_spec(const TensorSpec& spec, int parts);
 /// The product of all dimensions but the last: the rows of a [..., N] tensor.
 std::int64_t row_count(const Shape& shape);
 
+/// Whether activations of one dtype are multiplied by parameters of another: they have one dtype, or float32 meets
+/// parameters as they are stored, bfloat16 or float16, which are widened as they are read.
+bool reads_stored(DType activation, DType parameter);
+
 /// Gradients and reductions are fp32, except in fp64 programs (law 7).
 DType accumulation_dtype(DType activation);
 

@@ -19,12 +19,17 @@ class Storage {
 
   std::int64_t bytes() const { return bytes_; }
 
+  /// Whether the memory is somebody else's, to be read only (Engine::borrow).
+  bool read_only() const { return read_only_; }
+  void set_read_only() { read_only_ = true; }
+
   /// Returns once the contents are there. A collective's result is returned before it is complete, and the engine
   /// calls this at its first use.
   virtual void wait() {}
 
  private:
   std::int64_t bytes_;
+  bool read_only_ = false;
 };
 
 /// Dense, row-major and contiguous. Several tensors may view one storage (`view`).

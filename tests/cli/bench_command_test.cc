@@ -103,6 +103,21 @@ TEST_F(BenchCommand, GemmMeasuresSquaresAndLayers) {
   EXPECT_EQ(list[7]["configuration"]["inputs"], 48);
 }
 
+TEST_F(BenchCommand, GemmMeasuresWeightsAsTheyAreStored) {
+  const Json list = figures("gemm gemm_sizes=64 tokens=64 layers=32x48 weights=bfloat16,float16");
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(list[1]["configuration"]["weights"], "bfloat16");
+  EXPECT_EQ(list[2]["configuration"]["weights"], "float16");
+}
+
+TEST_F(BenchCommand, DecodeWeightsMeasuresEachDtypeAndDepth) {
+  const Json list = figures("decode_weights mebibytes=4 read_mebibytes=16 depths=100,512 outputs=1024 rows=3");
+  ASSERT_EQ(list.size(), 4U);
+  EXPECT_EQ(list[3]["configuration"]["dtype"], "bfloat16");
+  EXPECT_EQ(list[3]["configuration"]["weights"], 4);
+  EXPECT_EQ(list[0]["configuration"]["outputs"], 1024);
+}
+
 TEST_F(BenchCommand, BandwidthMeasuresEachNumberOfStreams) {
   const Json list = figures("bandwidth mebibytes=16");
   ASSERT_EQ(list.size(), 4U);

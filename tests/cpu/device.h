@@ -52,10 +52,11 @@ Tensor random(Engine& engine, Shape shape, unsigned seed, double scale = 1) {
 
 class CpuDevice {
  public:
-  explicit CpuDevice(int threads = 1)
+  explicit CpuDevice(int threads = 1) : CpuDevice(CpuEngineOptions{.threads = threads}) {}
+  explicit CpuDevice(CpuEngineOptions options)
       : transport_(Mesh({1, 1, 1, 1})),
         communicator_(transport_.communicator(0)),
-        engine_({.threads = threads}, *communicator_) {}
+        engine_(options, *communicator_) {}
 
   CpuEngine& operator*() { return engine_; }
   CpuEngine* operator->() { return &engine_; }

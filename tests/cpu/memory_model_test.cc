@@ -127,6 +127,29 @@ TEST(CpuMemoryModel, OtherOpsTakeWhatIsPredicted) {
   }
 }
 
+Tensor stored(Engine& engine, Shape shape, DType dtype) {
+  const TensorSpec spec{std::move(shape), dtype};
+  return engine.input(spec, std::vector<std::byte>(static_cast<std::size_t>(spec.bytes())));
+}
+
+TEST(CpuMemoryModel, WeightsAsTheyAreStoredTakeWhatIsPredicted) {
+  const auto f32 = DType::float32;
+  for (const std::int64_t rows : {1, 48, 50, 200}) {
+    // The second weight is widened in parts.
+    for (const auto& [out, in] : std::vector<std::pair<std::int64_t, std::int64_t>>{{200, 96}, {1200, 2048}}) {
+      const Held linear = run_op(Linear{}, 2, [&, o = out, i = in](Engine& engine) {
+        return std::vector<Tensor>{filled(engine, {rows, i}, f32), stored(engine, {o, i}, DType::bfloat16),
+                                   stored(engine, {o}, DType::bfloat16)};
+      });
+      EXPECT_EQ(linear.predicted, linear.really) << rows << " rows, " << out << "x" << in;
+    }
+    const Held norm = run_op(RmsNorm{}, 1, [&](Engine& engine) {
+      return std::vector<Tensor>{filled(engine, {rows, 96}, f32), stored(engine, {96}, DType::float16)};
+    });
+    EXPECT_EQ(norm.predicted, norm.really) << rows;
+  }
+}
+
 TEST(CpuMemoryModel, AnOpWithoutScratchTakesNone) {
   const std::vector<TensorSpec> specs{{{5, 7}, DType::float32}, {{5, 7}, DType::float32}};
   const OpScratch scratch = scratch_bytes(Add{}, specs, 4);

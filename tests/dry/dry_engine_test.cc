@@ -39,6 +39,27 @@ TEST(DryEngine, HoldsTerabytesWithoutTakingThem) {
   EXPECT_EQ(untouched[0], std::byte{7});
 }
 
+TEST(DryEngine, BorrowsMemoryThatIsNotThere) {
+  std::int64_t allocated = 0;
+  DryEngine engine(Mesh({1, 1, 1, 1}), 0, {.on_allocate = [&](std::int64_t bytes) {
+                     allocated += bytes;
+                     return nullptr;
+                   }});
+  {
+    const Tensor table = engine.borrow({{1 << 20, 1 << 20}, DType::bfloat16}, {}, nullptr);
+    EXPECT_EQ(engine.memory().borrowed_bytes(), std::int64_t{2} << 40);
+    EXPECT_EQ(engine.memory().live_bytes(), 0);
+    const Tensor x = engine.input({{3, 1 << 20}, DType::float32}, {});
+    const Tensor y = engine.apply_one(Linear{}, {x, table});
+    EXPECT_EQ(y.spec(), (TensorSpec{{3, 1 << 20}, DType::float32}));
+    EXPECT_EQ(engine.memory().live_bytes(), allocated);
+    EXPECT_EQ(allocated, 2 * 3 * (std::int64_t{4} << 20));
+    EXPECT_THROW(engine.write(table, {}), Error);
+    EXPECT_THROW(engine.apply_one(Add{.in_place = true}, {table, table}), Error);
+  }
+  EXPECT_EQ(engine.memory().borrowed_bytes(), 0);
+}
+
 TEST(DryEngine, GatheringSharedShardsTakesMemoryOnlyWhereDevicesDoNotShareIt) {
   for (const bool shares : {false, true}) {
     DryEngine engine(Mesh({1, 1, 4, 1}), 0, {.shares_memory = shares});

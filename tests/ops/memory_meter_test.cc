@@ -1,5 +1,6 @@
 #include "ops/memory_meter.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -27,6 +28,19 @@ TEST(MemoryMeter, KnowsWhatWasLiveAtThePeak) {
   meter.reset_peak();
   EXPECT_EQ(meter.peak_bytes(), 100);
   EXPECT_THROW(meter.track(-1), Error);
+}
+
+TEST(MemoryMeter, BorrowedMemoryIsAFigureOfItsOwn) {
+  MemoryMeter meter;
+  auto first = meter.track_borrowed(100);
+  const auto second = meter.track_borrowed(20);
+  EXPECT_EQ(meter.borrowed_bytes(), 120);
+  EXPECT_EQ(meter.live_bytes(), 0);
+  EXPECT_EQ(meter.peak_bytes(), 0);
+  first.reset();
+  EXPECT_EQ(meter.borrowed_bytes(), 20);
+  EXPECT_THAT([&] { meter.track_borrowed(-1); },
+              ::testing::ThrowsMessage<Error>("memory meter: cannot track -1 bytes"));
 }
 
 TEST(MemoryMeter, TokensOutliveItAndCrossThreads) {

@@ -14,6 +14,7 @@ TensorSpec f32(Shape shape) { return {std::move(shape), DType::float32}; }
 TensorSpec f64(Shape shape) { return {std::move(shape), DType::float64}; }
 TensorSpec i32(Shape shape) { return {std::move(shape), DType::int32}; }
 TensorSpec bf16(Shape shape) { return {std::move(shape), DType::bfloat16}; }
+TensorSpec f16(Shape shape) { return {std::move(shape), DType::float16}; }
 
 std::string refusal(const Op& op, const std::vector<TensorSpec>& inputs) {
   try {
@@ -34,7 +35,13 @@ TEST(ShapeRules, Linear) {
   EXPECT_EQ(specs(Linear{}, {f32({2, 3, 5}), f32({7, 5}), f32({7})}), (std::vector{f32({2, 3, 7})}));
   EXPECT_EQ(refusal(Linear{}, {f32({2, 4}), f32({7, 5})}),
             "linear(float32[2, 4], float32[7, 5]): expected x [..., I] and weight [O, I]");
-  EXPECT_THAT(refusal(Linear{}, {f32({2, 5}), bf16({7, 5})}), HasSubstr("one dtype"));
+  EXPECT_EQ(specs(Linear{}, {f32({2, 5}), bf16({7, 5}), bf16({7})}), (std::vector{f32({2, 7})}));
+  EXPECT_EQ(specs(Linear{}, {f32({2, 5}), f16({7, 5}), f32({7})}), (std::vector{f32({2, 7})}));
+  EXPECT_THAT(refusal(Linear{}, {f64({2, 5}), bf16({7, 5})}), HasSubstr("one dtype"));
+  EXPECT_THAT(refusal(Linear{}, {bf16({2, 5}), f32({7, 5})}), HasSubstr("one dtype"));
+  EXPECT_THAT(refusal(Linear{}, {bf16({2, 5}), f16({7, 5})}), HasSubstr("one dtype"));
+  EXPECT_THAT(refusal(Linear{}, {f32({2, 5}), bf16({7, 5}), f16({7})}), HasSubstr("bias"));
+  EXPECT_THAT(refusal(LinearBackwardInput{}, {f32({2, 7}), bf16({7, 5})}), HasSubstr("one dtype"));
   EXPECT_THAT(refusal(Linear{}, {f32({2, 5}), f32({7, 5}), f32({5})}), HasSubstr("bias"));
   EXPECT_THAT(refusal(Linear{}, {f32({2, 5})}), HasSubstr("wrong number of inputs"));
   EXPECT_THAT(refusal(Linear{}, {i32({2, 5}), i32({7, 5})}), HasSubstr("floating-point"));
@@ -45,6 +52,16 @@ TEST(ShapeRules, Linear) {
   EXPECT_EQ(specs(LinearBackwardWeight{}, {bf16({2, 7}), bf16({2, 5}), f32({7, 5})}), (std::vector{f32({7, 5})}));
   EXPECT_THAT(refusal(LinearBackwardWeight{}, {bf16({2, 7}), bf16({2, 5}), bf16({7, 5})}),
               HasSubstr("accumulation dtype"));
+}
+
+TEST(ShapeRules, ParametersAsTheyAreStored) {
+  EXPECT_EQ(specs(RmsNorm{}, {f32({2, 4}), bf16({4})}), (std::vector{f32({2, 4})}));
+  EXPECT_EQ(specs(RmsNorm{}, {f32({2, 4}), f16({4})}), (std::vector{f32({2, 4})}));
+  EXPECT_THAT(refusal(RmsNorm{}, {f64({2, 4}), f16({4})}), HasSubstr("one dtype"));
+  EXPECT_THAT(refusal(RmsNormBackward{}, {f32({2, 4}), f32({2, 4}), bf16({4}), f32({4})}), HasSubstr("one dtype"));
+  EXPECT_EQ(specs(Embedding{}, {bf16({9, 4}), i32({2, 3})}), (std::vector{f32({2, 3, 4})}));
+  EXPECT_EQ(specs(Embedding{}, {f16({9, 4}), i32({3})}), (std::vector{f32({3, 4})}));
+  EXPECT_EQ(specs(Embedding{}, {f64({9, 4}), i32({3})}), (std::vector{f64({3, 4})}));
 }
 
 TEST(ShapeRules, NormsRopeAndActivations) {

@@ -55,6 +55,32 @@ TEST(XlaEngine, NamesAnOpThatItDoesNotKnow) {
   EXPECT_EQ(error_of([&] { engine.apply_one(Transpose{{1, 0}}, {x}); }), "the xla spike does not know op transpose");
 }
 
+TEST(XlaEngine, RefusesWeightsThatItWouldHaveToWiden) {
+  XlaEngine engine(kOneDevice, 0);
+  const Tensor x = input<float>(engine, {2, 3}, values(6, 0));
+  const Tensor weight = engine.input({{5, 3}, DType::bfloat16}, std::vector<std::byte>(30));
+  const Tensor scale = engine.input({{3}, DType::float16}, std::vector<std::byte>(6));
+  const Tensor ids = input<std::int32_t>(engine, {1}, {0});
+  const std::string refusal = "the xla spike computes in the dtype of its parameters; ";
+  EXPECT_EQ(error_of([&] { engine.apply_one(Linear{}, {x, weight}); }),
+            "linear: " + refusal + "bfloat16[5, 3] would have to be float32");
+  EXPECT_EQ(error_of([&] { engine.apply_one(RmsNorm{}, {x, scale}); }),
+            "rms_norm: " + refusal + "float16[3] would have to be float32");
+  EXPECT_EQ(error_of([&] { engine.apply_one(Embedding{}, {weight, ids}); }),
+            "embedding: " + refusal + "bfloat16[5, 3] would have to be float32");
+}
+
+TEST(XlaEngine, BorrowedMemoryIsAnArgumentThatIsNotWritten) {
+  XlaEngine engine(kOneDevice, 0);
+  const std::vector<float> owned = values(4, 0);
+  const Tensor x = engine.borrow({{4}, DType::float32}, std::as_bytes(std::span(owned)), nullptr);
+  EXPECT_EQ(read(engine, x), owned);
+  EXPECT_EQ(error_of([&] { engine.write(x, std::as_bytes(std::span(owned))); }),
+            "write: the memory of float32[4] is borrowed");
+  EXPECT_EQ(error_of([&] { engine.apply_one(Add{.in_place = true}, {x, x}); }),
+            "add: input 0 would be overwritten, but its memory is borrowed");
+}
+
 TEST(XlaEngine, ReadsAndWritesArgumentsUntilTheProgramChangesThem) {
   XlaEngine engine(kOneDevice, 0);
   const Tensor x = input<float>(engine, {4}, {1, 2, 3, 4});

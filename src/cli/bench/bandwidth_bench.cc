@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "cli/bench/benchmarks.h"
 #include "cli/bench/report.h"
@@ -10,17 +8,6 @@
 
 namespace maxtext::bench {
 namespace {
-
-/// The number of streams with the best median of three passes, taken in turn.
-int best_streams(StreamRead& read, const std::vector<std::int64_t>& streams) {
-  std::vector<std::vector<double>> rates(streams.size());
-  read.measure(1);
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < streams.size(); ++i) rates[i].push_back(read.measure(static_cast<int>(streams[i])));
-  }
-  const auto best = std::ranges::max_element(rates, {}, [](const auto& list) { return median(list); });
-  return static_cast<int>(streams[static_cast<std::size_t>(best - rates.begin())]);
-}
 
 std::vector<std::int64_t> stream_counts(const Settings& settings) {
   std::vector<std::int64_t> streams = settings.integers("streams");

@@ -19,6 +19,10 @@ Json gemm_bench(const Assignments& assignments);
 std::vector<Setting> bandwidth_settings();
 Json bandwidth_bench(const Assignments& assignments);
 
+/// Products of few rows with weights, as decoding has them, against the best read.
+std::vector<Setting> decode_weights_settings();
+Json decode_weights_bench(const Assignments& assignments);
+
 /// Attention forward and backward against the GEMM peak.
 std::vector<Setting> attention_settings();
 Json attention_bench(const Assignments& assignments);

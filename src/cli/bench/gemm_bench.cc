@@ -27,6 +27,11 @@ class LinearProducts {
 
   double flops() const { return 2 * static_cast<double>(tokens_) * static_cast<double>(inputs_ * outputs_); }
   void forward() { multiply_transposed(context_, tokens_, outputs_, inputs_, x_.data(), w_.data(), y_.data()); }
+  /// With weights as they are stored, 16 bits each.
+  void stored_forward(DType dtype) {
+    stored_w_.resize(w_.size() * static_cast<std::size_t>(dtype_size(dtype)));
+    multiply_transposed(context_, tokens_, outputs_, inputs_, x_.data(), stored_w_.data(), dtype, y_.data());
+  }
   void input_gradient() { multiply(context_, tokens_, inputs_, outputs_, y_.data(), w_.data(), false, dx_.data()); }
   void weight_gradient() {
     transposed_multiply(context_, outputs_, inputs_, tokens_, y_.data(), x_.data(), true, dw_.data());
@@ -35,6 +40,7 @@ class LinearProducts {
  private:
   std::int64_t tokens_, inputs_, outputs_;
   std::vector<float> x_, w_, y_, dx_, dw_;
+  std::vector<std::byte> stored_w_;
   ThreadTransport transport_{Mesh({1, 1, 1, 1})};
   std::unique_ptr<Communicator> communicator_ = transport_.communicator(0);
   MemoryPool pool_;
@@ -73,6 +79,7 @@ std::vector<Setting> gemm_settings() {
   list.push_back({"tokens", "2048", "rows of the products of linear layers"});
   list.push_back({"layers", "512x512,512x128,512x1408,1408x512,512x8192",
                   "linear layers, inputs x outputs, whose three products are measured; empty: none"});
+  list.push_back({"weights", "float32", "how weights are stored; with bfloat16 or float16, forward only is measured"});
   return list;
 }
 
@@ -82,6 +89,7 @@ Json gemm_bench(const Assignments& assignments) {
   const std::vector<LayerSizes> layers = layer_sizes(settings);
   const std::vector<std::int64_t> sizes = settings.integers("gemm_sizes");
   const std::int64_t tokens = settings.integer("tokens");
+  const std::vector<std::string> dtypes = settings.words("weights", {"float32", "bfloat16", "float16"});
   Report report("gemm", use_team(settings));
   SquareProduct peak(peak_size(settings));
   const auto peak_rate = [&] { return peak.measure(); };
@@ -96,15 +104,22 @@ Json gemm_bench(const Assignments& assignments) {
   }
   for (const LayerSizes& layer : layers) {
     LinearProducts products(tokens, layer.inputs, layer.outputs);
-    const Json configuration = {{"tokens", tokens}, {"inputs", layer.inputs}, {"outputs", layer.outputs}};
+    Json configuration = {{"tokens", tokens}, {"inputs", layer.inputs}, {"outputs", layer.outputs}};
     const auto measure = [&](const char* what, const std::function<void()>& work) {
       work();
       const auto rate = [&] { return products.flops() / seconds_per_call(work); };
       report.add(what, configuration, "GEMM peak", alternate(peak_rate, rate, options), kGigaflops);
     };
-    measure("linear, forward", [&] { products.forward(); });
-    measure("linear, gradient of inputs", [&] { products.input_gradient(); });
-    measure("linear, gradient of weights", [&] { products.weight_gradient(); });
+    for (const std::string& dtype : dtypes) {
+      configuration["weights"] = dtype;
+      if (dtype != "float32") {
+        measure("linear, forward", [&] { products.stored_forward(parse_dtype(dtype)); });
+        continue;
+      }
+      measure("linear, forward", [&] { products.forward(); });
+      measure("linear, gradient of inputs", [&] { products.input_gradient(); });
+      measure("linear, gradient of weights", [&] { products.weight_gradient(); });
+    }
   }
   return report.json();
 }

@@ -1,10 +1,12 @@
 #include "cli/bench/stream_read.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
+#include "cli/bench/protocol.h"
 
 namespace maxtext::bench {
 namespace {
@@ -72,6 +74,16 @@ double StreamRead::measure(int streams) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   checksum_ += total;
   return static_cast<double>(bytes_) / seconds;
+}
+
+int best_streams(StreamRead& read, const std::vector<std::int64_t>& streams) {
+  std::vector<std::vector<double>> rates(streams.size());
+  read.measure(1);
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < streams.size(); ++i) rates[i].push_back(read.measure(static_cast<int>(streams[i])));
+  }
+  const auto best = std::ranges::max_element(rates, {}, [](const auto& list) { return median(list); });
+  return static_cast<int>(streams[static_cast<std::size_t>(best - rates.begin())]);
 }
 
 }  // namespace maxtext::bench

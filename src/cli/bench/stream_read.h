@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace maxtext::bench {
 
@@ -30,5 +31,8 @@ class StreamRead {
   std::unique_ptr<std::byte, Free> data_;
   std::uint64_t checksum_ = 0;
 };
+
+/// The number of streams with the best median of three passes, taken in turn.
+int best_streams(StreamRead& read, const std::vector<std::int64_t>& streams);
 
 }  // namespace maxtext::bench

@@ -18,8 +18,10 @@ namespace maxtext {
 struct CpuContext {
   MemoryPool& pool;
   Communicator& communicator;
-  /// Scratch of the attention kernels.
+  /// Scratch that is taken and given back within one op, a buffer at a time.
   Workspace& workspace;
+  /// CpuEngineOptions::fast_few_rows.
+  bool fast_few_rows = false;
 };
 
 /// Inputs and outputs of one op.

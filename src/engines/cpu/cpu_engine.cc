@@ -18,7 +18,7 @@ void check_bytes(std::string_view what, const TensorSpec& spec, std::size_t byte
 }  // namespace
 
 CpuEngine::CpuEngine(CpuEngineOptions options, Communicator& communicator)
-    : options_(options), context_{pool_, communicator, workspace_} {
+    : options_(options), context_{pool_, communicator, workspace_, options.fast_few_rows} {
   if (options.threads < 1) fail("cpu engine: needs at least one thread, not {}", options.threads);
 }
 
@@ -45,6 +45,19 @@ Tensor CpuEngine::input(const TensorSpec& spec, std::span<const std::byte> bytes
   return tensor;
 }
 
+Tensor CpuEngine::borrow(const TensorSpec& spec, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  check_bytes("borrow", spec, bytes.size());
+  const auto element = static_cast<std::uintptr_t>(dtype_size(spec.dtype));
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % element != 0) return Engine::borrow(spec, bytes, nullptr);
+  // Storage knows no constness; what is marked read-only is not written to.
+  std::shared_ptr<std::byte> block(std::const_pointer_cast<void>(std::move(owner)),
+                                   const_cast<std::byte*>(bytes.data()));
+  auto storage =
+      std::make_shared<CpuStorage>(std::move(block), spec.bytes(), memory().track_borrowed(spec.bytes()));
+  storage->set_read_only();
+  return {spec, std::move(storage)};
+}
+
 void CpuEngine::read(const Tensor& tensor, std::span<std::byte> destination) {
   if (!tensor.defined()) fail("read: the tensor is undefined");
   check_bytes("read", tensor.spec(), destination.size());
@@ -54,6 +67,7 @@ void CpuEngine::read(const Tensor& tensor, std::span<std::byte> destination) {
 
 void CpuEngine::write(const Tensor& tensor, std::span<const std::byte> source) {
   if (!tensor.defined()) fail("write: the tensor is undefined");
+  if (tensor.storage()->read_only()) fail("write: the memory of {} is borrowed", to_string(tensor.spec()));
   check_bytes("write", tensor.spec(), source.size());
   tensor.storage()->wait();
   if (!source.empty()) std::memcpy(data<std::byte>(tensor), source.data(), source.size());

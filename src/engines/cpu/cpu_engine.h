@@ -10,6 +10,9 @@ namespace maxtext {
 struct CpuEngineOptions {
   /// OpenMP threads of this device.
   int threads = 1;
+  /// Products of 1 to 16 rows with a weight read it once, at the speed of memory (few_rows.h), in place of a product of
+  /// 48 padded rows: for decoding. Their rounding differs from that of more rows (ops/linear.h).
+  bool fast_few_rows = false;
 };
 
 /// Not thread-safe: all calls come from the device's own thread. `communicator` must outlive the engine.
@@ -20,6 +23,7 @@ class CpuEngine final : public Engine {
   Tensor allocate(const TensorSpec& spec) override;
   Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) override;
   Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) override;
+  Tensor borrow(const TensorSpec& spec, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) override;
   void read(const Tensor& tensor, std::span<std::byte> destination) override;
   void write(const Tensor& tensor, std::span<const std::byte> source) override;
   std::span<const std::byte> host_bytes(const Tensor& tensor) override;

@@ -2,6 +2,8 @@
 #include <numeric>
 #include <vector>
 
+#include "engines/cpu/kernels/weight_rows.h"
+#include "engines/cpu/ranges.h"
 #include "engines/cpu/run.h"
 #include "engines/cpu/vector_loops.h"
 
@@ -34,6 +36,18 @@ TokensById sort_by_id(std::int64_t count, const std::int32_t* ids) {
   return sorted;
 }
 
+/// Rows of a table as it is stored.
+void widen_rows(Inputs inputs, const Tensor& output) {
+  const WeightRows& kernels = weight_rows(active_instruction_set(), inputs[0].dtype());
+  const std::int64_t width = inputs[0].dim(1);
+  const std::int64_t row_bytes = width * dtype_size(inputs[0].dtype());
+  const auto* const table = data<std::byte>(inputs[0]);
+  const auto* const ids = data<std::int32_t>(inputs[1]);
+  auto* const y = data<float>(output);
+  for_rows(inputs[1].elements(), width,
+           [&](std::int64_t i) { kernels.widen(table + ids[i] * row_bytes, width, y + i * width); });
+}
+
 }  // namespace
 
 void run(CpuContext& /*context*/, const Embedding& op, Inputs inputs, Outputs outputs) {
@@ -41,11 +55,11 @@ void run(CpuContext& /*context*/, const Embedding& op, Inputs inputs, Outputs ou
   const std::int64_t width = inputs[0].dim(1);
   const auto* ids = data<std::int32_t>(inputs[1]);
   check_ids(op.name, count, ids, inputs[0].dim(0));
+  if (inputs[0].dtype() != outputs[0].dtype()) return widen_rows(inputs, outputs[0]);
   with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
     const T* table = data<T>(inputs[0]);
     T* y = data<T>(outputs[0]);
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < count; ++i) std::copy_n(table + ids[i] * width, width, y + i * width);
+    for_rows(count, width, [&](std::int64_t i) { std::copy_n(table + ids[i] * width, width, y + i * width); });
   });
 }
 

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "engines/cpu/kernels/weight_rows.h"
+#include "engines/cpu/ranges.h"
+
 namespace maxtext {
 namespace {
 
@@ -19,6 +22,8 @@ constexpr std::int64_t kGranule = 16;
 constexpr std::int64_t kPanelColumns = 4096;
 constexpr std::int64_t kMostPanels = 8;
 constexpr std::int64_t kRowsDepth = 768;
+/// Of a weight that is widened, what lies in the cache at a time, as floats.
+constexpr std::int64_t kWidenedBytes = std::int64_t{8} << 20;
 
 struct Product {
   char transpose_a, transpose_b;
@@ -29,6 +34,7 @@ struct Product {
   std::int64_t stride_b;
   bool accumulate;
   float* y;
+  std::int64_t stride_y;
 };
 
 /// How a product is cut; parts of rows begin at multiples of `row_granule`.
@@ -56,7 +62,7 @@ dnnl_status_t multiply_part(const Product& p, std::int64_t row, std::int64_t row
     const float* b = p.b + (p.transpose_b == 'N' ? first * p.stride_b + column : column * p.stride_b + first);
     const float beta = p.accumulate || part > 0 ? 1.0F : 0.0F;
     const dnnl_status_t status = dnnl_sgemm(p.transpose_a, p.transpose_b, rows, columns, depth, 1.0F, a, p.stride_a, b,
-                                            p.stride_b, beta, p.y + row * p.columns + column, p.columns);
+                                            p.stride_b, beta, p.y + row * p.stride_y + column, p.stride_y);
     if (status != dnnl_success) return status;
   }
   return dnnl_success;
@@ -116,21 +122,69 @@ std::int64_t rows_in_place(std::int64_t rows) {
   return onednn_has_avx512() && rows >= kLeastRows ? rows : rows / kLeastRows * kLeastRows;
 }
 
+/// x · wᵀ for parts of w, rows of x that oneDNN must not see alone being padded.
+class RowProduct {
+ public:
+  /// Parts of w have at most `most_columns` rows.
+  RowProduct(CpuContext& context, std::int64_t rows, std::int64_t depth, std::int64_t most_columns, const float* x)
+      : depth_(depth), x_(x), whole_(rows_in_place(rows)), rest_(rows - whole_) {
+    if (rest_ == 0) return;
+    padded_x_ = scratch<float>(context, kLeastRows * depth);
+    padded_y_ = scratch<float>(context, kLeastRows * most_columns);
+    std::copy_n(x + whole_ * depth, rest_ * depth, padded_x_.get());
+    std::fill_n(padded_x_.get() + rest_ * depth, (kLeastRows - rest_) * depth, 0.0F);
+  }
+
+  /// y [rows, columns], its rows `stride` apart, = x · wᵀ.
+  void multiply(const float* w, std::int64_t columns, float* y, std::int64_t stride) const {
+    multiply_rows({'N', 'T', whole_, columns, depth_, x_, depth_, w, depth_, false, y, stride});
+    if (rest_ == 0) return;
+    float* const padded = padded_y_.get();
+    multiply_rows(
+        {'N', 'T', kLeastRows, columns, depth_, padded_x_.get(), depth_, w, depth_, false, padded, columns});
+    for (std::int64_t row = 0; row < rest_; ++row) {
+      std::copy_n(padded + row * columns, columns, y + (whole_ + row) * stride);
+    }
+  }
+
+ private:
+  std::int64_t depth_;
+  const float* x_;
+  std::int64_t whole_;
+  std::int64_t rest_;
+  std::shared_ptr<float> padded_x_;
+  std::shared_ptr<float> padded_y_;
+};
+
+/// Columns of a part that is widened.
+std::int64_t widened_columns(std::int64_t outputs, std::int64_t depth) {
+  const std::int64_t affordable = kWidenedBytes / (depth * static_cast<std::int64_t>(sizeof(float))) / 64 * 64;
+  return std::min(outputs, std::max<std::int64_t>(affordable, 64));
+}
+
 }  // namespace
 
 void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
                          const float* x, const float* w, float* y) {
   if (rows == 0 || outputs == 0) return;
-  const std::int64_t whole = rows_in_place(rows);
-  multiply_rows({'N', 'T', whole, outputs, depth, x, depth, w, depth, false, y});
-  const std::int64_t rest = rows - whole;
-  if (rest == 0) return;
-  const auto padded_x = scratch<float>(context, kLeastRows * depth);
-  const auto padded_y = scratch<float>(context, kLeastRows * outputs);
-  std::copy_n(x + whole * depth, rest * depth, padded_x.get());
-  std::fill_n(padded_x.get() + rest * depth, (kLeastRows - rest) * depth, 0.0F);
-  multiply_rows({'N', 'T', kLeastRows, outputs, depth, padded_x.get(), depth, w, depth, false, padded_y.get()});
-  std::copy_n(padded_y.get(), rest * outputs, y + whole * outputs);
+  RowProduct(context, rows, depth, outputs, x).multiply(w, outputs, y, outputs);
+}
+
+void multiply_transposed(CpuContext& context, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
+                         const float* x, const std::byte* w, DType stored, float* y) {
+  if (rows == 0 || outputs == 0) return;
+  const WeightRows& kernels = weight_rows(active_instruction_set(), stored);
+  const std::int64_t row_bytes = depth * dtype_size(stored);
+  const std::int64_t most_columns = widened_columns(outputs, std::max<std::int64_t>(depth, 1));
+  const RowProduct product(context, rows, depth, most_columns, x);
+  const auto widened = scratch<float>(context, most_columns * depth);
+  for (std::int64_t first = 0; first < outputs; first += most_columns) {
+    const std::int64_t columns = std::min(most_columns, outputs - first);
+    for_rows(columns, depth, [&](std::int64_t column) {
+      kernels.widen(w + (first + column) * row_bytes, depth, widened.get() + column * depth);
+    });
+    product.multiply(widened.get(), columns, y + first, outputs);
+  }
 }
 
 void multiply_transposed(CpuContext& /*context*/, std::int64_t rows, std::int64_t outputs, std::int64_t depth,
@@ -147,7 +201,7 @@ void multiply_transposed(CpuContext& /*context*/, std::int64_t rows, std::int64_
 
 void multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* a,
               const float* b, bool accumulate, float* y) {
-  multiply_slabs({'N', 'N', rows, columns, depth, a, depth, b, columns, accumulate, y});
+  multiply_slabs({'N', 'N', rows, columns, depth, a, depth, b, columns, accumulate, y, columns});
 }
 
 void multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_t columns, std::int64_t depth, const double* a,
@@ -165,7 +219,7 @@ void multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_t columns, 
 
 void transposed_multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                          const float* a, const float* b, bool accumulate, float* y) {
-  multiply_slabs({'T', 'N', rows, columns, depth, a, rows, b, columns, accumulate, y});
+  multiply_slabs({'T', 'N', rows, columns, depth, a, rows, b, columns, accumulate, y, columns});
 }
 
 void transposed_multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_t columns, std::int64_t depth,
@@ -183,9 +237,14 @@ void transposed_multiply(CpuContext& /*context*/, std::int64_t rows, std::int64_
 
 std::vector<std::int64_t> multiply_transposed_scratch(std::int64_t rows, std::int64_t outputs, std::int64_t depth,
                                                       DType dtype) {
-  if (dtype != DType::float32 || rows == 0 || outputs == 0 || rows_in_place(rows) == rows) return {};
-  const auto padded = kLeastRows * static_cast<std::int64_t>(sizeof(float));
-  return {padded * depth, padded * outputs};
+  if (dtype == DType::float64 || rows == 0 || outputs == 0) return {};
+  constexpr auto size = static_cast<std::int64_t>(sizeof(float));
+  const bool widens = dtype != DType::float32;
+  const std::int64_t columns = widens ? widened_columns(outputs, std::max<std::int64_t>(depth, 1)) : outputs;
+  std::vector<std::int64_t> blocks;
+  if (rows_in_place(rows) != rows) blocks = {kLeastRows * depth * size, kLeastRows * columns * size};
+  if (widens) blocks.push_back(columns * depth * size);
+  return blocks;
 }
 
 }  // namespace maxtext

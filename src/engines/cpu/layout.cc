@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engines/cpu/ranges.h"
 #include "engines/cpu/run.h"
 
 namespace maxtext {
@@ -22,13 +23,15 @@ Split split_at(const TensorSpec& spec, int axis) {
   return split;
 }
 
+/// What a copy of `bytes` costs, in elements of for_rows; a call costs as much as a few.
+std::int64_t elements_like(std::int64_t bytes) { return bytes / 4 + 8; }
+
 void copy_rows(std::int64_t rows, std::int64_t bytes, const std::byte* from, std::int64_t from_stride, std::byte* to,
                std::int64_t to_stride) {
   if (bytes == 0) return;
-#pragma omp parallel for schedule(static)
-  for (std::int64_t row = 0; row < rows; ++row) {
+  for_rows(rows, elements_like(bytes), [&](std::int64_t row) {
     std::memcpy(to + row * to_stride, from + row * from_stride, static_cast<std::size_t>(bytes));
-  }
+  });
 }
 
 /// Bytes from one index of each dimension to the next.
@@ -77,8 +80,7 @@ void run(CpuContext& /*context*/, const Transpose& op, Inputs inputs, Outputs ou
   const std::int64_t runs = run_bytes == 0 ? 0 : to.bytes() / run_bytes;
   const std::byte* from = data<std::byte>(inputs[0]);
   std::byte* destination = data<std::byte>(outputs[0]);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t index = 0; index < runs; ++index) {
+  for_rows(runs, elements_like(run_bytes), [&](std::int64_t index) {
     std::int64_t rest = index;
     std::int64_t offset = 0;
     for (std::size_t i = moved; i-- > 0;) {
@@ -86,7 +88,7 @@ void run(CpuContext& /*context*/, const Transpose& op, Inputs inputs, Outputs ou
       rest /= to.shape[i];
     }
     std::memcpy(destination + index * run_bytes, from + offset, static_cast<std::size_t>(run_bytes));
-  }
+  });
 }
 
 void run(CpuContext& /*context*/, const Take& op, Inputs inputs, Outputs outputs) {
@@ -99,10 +101,9 @@ void run(CpuContext& /*context*/, const Take& op, Inputs inputs, Outputs outputs
   }
   const std::byte* from = data<std::byte>(inputs[0]);
   std::byte* to = data<std::byte>(outputs[0]);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t i = 0; i < count; ++i) {
+  for_rows(count, elements_like(bytes), [&](std::int64_t i) {
     std::memcpy(to + i * bytes, from + index[i] * bytes, static_cast<std::size_t>(bytes));
-  }
+  });
 }
 
 }  // namespace maxtext

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "engines/cpu/ranges.h"
 #include "engines/cpu/run.h"
 #include "engines/cpu/vector_loops.h"
 
@@ -12,14 +13,14 @@ void run(CpuContext& /*context*/, const RopeTable& op, Inputs inputs, Outputs ou
     const auto* position_ids = data<std::int32_t>(inputs[0]);
     T* cos = data<T>(outputs[0]);
     T* sin = data<T>(outputs[1]);
-#pragma omp parallel for schedule(static)
-    for (std::int64_t p = 0; p < positions; ++p) {
+    // A cosine and a sine in double take as long as some 32 elements of simpler work.
+    for_rows(positions, 32 * half, [&](std::int64_t p) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle = position_ids[p] * op.inverse_frequencies[static_cast<std::size_t>(i)];
         cos[p * half + i] = static_cast<T>(std::cos(angle) * op.attention_factor);
         sin[p * half + i] = static_cast<T>(std::sin(angle) * op.attention_factor);
       }
-    }
+    });
   });
 }
 
@@ -34,13 +35,12 @@ void run(CpuContext& /*context*/, const Rope& op, Inputs inputs, Outputs outputs
     const T* sin = data<T>(inputs[2]);
     T* y = data<T>(outputs[0]);
     const T sign = op.inverse ? T{-1} : T{1};
-#pragma omp parallel for schedule(static)
-    for (std::int64_t p = 0; p < positions; ++p) {
+    for_rows(positions, heads * 2 * half, [&](std::int64_t p) {
       for (std::int64_t head = 0; head < heads; ++head) {
         const std::int64_t at = (p * heads + head) * 2 * half;
         loops.rope(half, sign, x + at, cos + p * half, sin + p * half, y + at);
       }
-    }
+    });
   });
 }
 

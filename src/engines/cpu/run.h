@@ -53,6 +53,7 @@ std::vector<Tensor> gather_shared_shards(CpuContext& context, const AllGather& o
 /// What ops take beside inputs and outputs (scratch_bytes.h): an overload for each that takes anything.
 OpScratch op_scratch(const Linear& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const BiasBackward& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const RmsNorm& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const RmsNormBackward& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const LinearCrossEntropy& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const AttentionForward& op, InputSpecs inputs, int threads);

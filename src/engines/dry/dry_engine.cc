@@ -74,12 +74,20 @@ Tensor DryEngine::allocate_shard(const TensorSpec& spec, AxisSet axes) {
 
 Tensor DryEngine::input(const TensorSpec& spec, std::span<const std::byte> /*bytes*/) { return allocate(spec); }
 
+Tensor DryEngine::borrow(const TensorSpec& spec, std::span<const std::byte> /*bytes*/,
+                         std::shared_ptr<const void> /*owner*/) {
+  auto storage = std::make_shared<DryStorage>(spec.bytes(), memory().track_borrowed(spec.bytes()), nullptr);
+  storage->set_read_only();
+  return {spec, std::move(storage)};
+}
+
 void DryEngine::read(const Tensor& tensor, std::span<std::byte> /*destination*/) {
   if (!tensor.defined()) fail("read: the tensor is undefined");
 }
 
 void DryEngine::write(const Tensor& tensor, std::span<const std::byte> /*source*/) {
   if (!tensor.defined()) fail("write: the tensor is undefined");
+  if (tensor.storage()->read_only()) fail("write: the memory of {} is borrowed", to_string(tensor.spec()));
 }
 
 void DryEngine::reset_records() {

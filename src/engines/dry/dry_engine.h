@@ -41,6 +41,7 @@ class DryEngine final : public Engine {
   Tensor allocate(const TensorSpec& spec) override;
   Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) override;
   Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) override;
+  Tensor borrow(const TensorSpec& spec, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) override;
   void read(const Tensor& tensor, std::span<std::byte> destination) override;
   void write(const Tensor& tensor, std::span<const std::byte> source) override;
   bool has_data() const override { return false; }

@@ -2,7 +2,8 @@
 
 namespace maxtext {
 
-void trace(XlaContext& context, const Embedding& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
+void trace(XlaContext& context, const Embedding& op, XlaInputs inputs, XlaOutputs outputs) {
+  require_computed_dtype(op.name, inputs[0], outputs[0]);
   context.store(outputs[0], context.writer.gather_rows(context.load(inputs[0]), context.load(inputs[1])));
 }
 

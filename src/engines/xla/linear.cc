@@ -23,7 +23,14 @@ void store_gradient(XlaContext& context, const Tensor& destination, const Tensor
 
 }  // namespace
 
-void trace(XlaContext& context, const Linear& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
+void require_computed_dtype(std::string_view op, const Tensor& parameter, const Tensor& output) {
+  if (parameter.dtype() == output.dtype()) return;
+  fail("{}: the xla spike computes in the dtype of its parameters; {} would have to be {}", op,
+       to_string(parameter.spec()), dtype_name(output.dtype()));
+}
+
+void trace(XlaContext& context, const Linear& op, XlaInputs inputs, XlaOutputs outputs) {
+  require_computed_dtype(op.name, inputs[1], outputs[0]);
   StableHloWriter& writer = context.writer;
   XlaValue y = writer.dot(context.load(inputs[0]), context.load(inputs[1]),
                           {.lhs_contracting = {last(inputs[0])}, .rhs_contracting = {1}});

@@ -40,6 +40,7 @@ Norm normalise(XlaContext& context, const Tensor& x, const Tensor& weight, doubl
 }  // namespace
 
 void trace(XlaContext& context, const RmsNorm& op, XlaInputs inputs, XlaOutputs outputs) {
+  require_computed_dtype(op.name, inputs[1], outputs[0]);
   StableHloWriter& writer = context.writer;
   const Norm norm = normalise(context, inputs[0], inputs[1], op.epsilon, op.weight_offset);
   const XlaValue y = writer.binary("multiply", writer.binary("multiply", norm.x, norm.inverse_rms), norm.weight);

@@ -27,6 +27,7 @@ void trace(XlaContext& context, const GatedActivation& op, XlaInputs inputs, Xla
 void trace(XlaContext& context, const GatedActivationBackward& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Add& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Scale& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const SoftCap& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Fill& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Slice& op, XlaInputs inputs, XlaOutputs outputs);
@@ -37,6 +38,9 @@ void trace(XlaContext& context, const AttentionBackward& op, XlaInputs inputs, X
 void trace(XlaContext& context, const AllGather& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const ReduceScatter& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const AllReduce& op, XlaInputs inputs, XlaOutputs outputs);
+
+/// Throws Error unless a parameter has the dtype of the op's output: the spike does not widen weights as they are stored.
+void require_computed_dtype(std::string_view op, const Tensor& parameter, const Tensor& output);
 
 /// Reshape, View and collectives of one device are views and never get here.
 template <typename T>

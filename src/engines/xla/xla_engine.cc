@@ -57,6 +57,7 @@ Tensor XlaEngine::input(const TensorSpec& spec, std::span<const std::byte> bytes
 
 void XlaEngine::write(const Tensor& tensor, std::span<const std::byte> source) {
   if (!tensor.defined()) fail("write: the tensor is undefined");
+  if (tensor.storage()->read_only()) fail("write: the memory of {} is borrowed", to_string(tensor.spec()));
   check_bytes("write", tensor.spec(), source.size());
   const XlaStorage& storage = xla_storage(tensor);
   if (storage.argument() < 0) fail("write: {} is inside the traced program, not an argument", to_string(tensor.spec()));
