@@ -71,10 +71,10 @@ KeyGroup dataset_keys() {
 KeyGroup tokenizer_keys() {
   return {"Tokenizer",
           {
-              text_key("tokenizer_path", "", "Tokenizer model of dataset_type=text"),
+              text_key("tokenizer_path", "", "Tokenizer: a sentencepiece .model, or a tokenizer.json or its directory"),
               text_key("tokenizer_type", "sentencepiece", "Kind of the tokenizer")
-                  .one_of({"sentencepiece", "bytes"})
-                  .not_yet({"tiktoken", "huggingface"}),
+                  .one_of({"sentencepiece", "huggingface", "bytes"})
+                  .not_yet({"tiktoken"}),
               boolean_key("add_bos", true, "Begin each document with the beginning-of-sequence token"),
               boolean_key("add_eos", true, "End each document with the end-of-sequence token"),
           }};

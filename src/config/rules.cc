@@ -67,7 +67,7 @@ void check_data(const Config& config) {
     fail_config("{}: needs data; set dataset_path or train_files", config.describe("dataset_type"));
   }
   const bool text = config.text("dataset_type") == "text";
-  if (text && config.text("tokenizer_type") == "sentencepiece" && config.text("tokenizer_path").empty()) {
+  if (text && config.text("tokenizer_type") != "bytes" && config.text("tokenizer_path").empty()) {
     fail_config(
         "{}: needs a tokenizer; set tokenizer_path (`maxtext train-tokenizer` makes one), or "
         "tokenizer_type=bytes",

@@ -34,12 +34,13 @@ SentencepieceTokenizer::SentencepieceTokenizer(const std::filesystem::path& path
 
 SentencepieceTokenizer::~SentencepieceTokenizer() = default;
 
-std::vector<std::int32_t> SentencepieceTokenizer::encode(std::string_view text) const {
+std::vector<std::int32_t> SentencepieceTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   // The library would replace ill-formed bytes by U+FFFD without a word.
   if (const auto offset = first_invalid_utf8(text)) fail("text is not UTF-8 at byte {}", *offset);
   std::vector<int> ids;
   const auto status = processor_->Encode(text, &ids);
   if (!status.ok()) fail("sentencepiece cannot encode: {}", status.ToString());
+  if (options.add_special_tokens && bos_id()) ids.insert(ids.begin(), *bos_id());
   return ids;
 }
 
@@ -49,17 +50,52 @@ std::vector<std::int32_t> SentencepieceTokenizer::encode_continuation(std::strin
   return encode(text);
 }
 
-std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) const {
+std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids, SpecialTokens special) const {
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= vocab_size()) {
+    if (!has_token(ids[i])) {
       fail("token id {} at index {} is outside the vocabulary of {}", ids[i], i, vocab_size());
     }
   }
+  return special == SpecialTokens::keep ? decode_keeping(ids) : decode_run(ids);
+}
+
+std::string SentencepieceTokenizer::decode_run(std::span<const std::int32_t> ids) const {
   std::string text;
   const auto status = processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
   if (!status.ok()) fail("sentencepiece cannot decode: {}", status.ToString());
   return text;
 }
+
+/// Decodes the runs between special tokens. The library takes the space off the start of each; only the one at the
+/// start of the text is the model's own.
+std::string SentencepieceTokenizer::decode_keeping(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (std::size_t begin = 0; begin < ids.size();) {
+    if (is_special(ids[begin])) {
+      text += id_to_token(ids[begin++]);
+      continue;
+    }
+    std::size_t end = begin;
+    while (end < ids.size() && !is_special(ids[end])) ++end;
+    if (begin > 0 && adds_leading_space_ && id_to_token(ids[begin]).starts_with(kSpace)) text += ' ';
+    text += decode_run(ids.subspan(begin, end - begin));
+    begin = end;
+  }
+  return text;
+}
+
+std::string SentencepieceTokenizer::id_to_token(std::int32_t id) const {
+  if (!has_token(id)) fail("token id {} is outside the vocabulary of {}", id, vocab_size());
+  return processor_->IdToPiece(id);
+}
+
+std::optional<std::int32_t> SentencepieceTokenizer::token_to_id(std::string_view token) const {
+  const std::int32_t id = processor_->PieceToId(token);
+  // The library answers with the unknown token for what it does not know.
+  return has_token(id) && processor_->IdToPiece(id) == token ? std::optional(id) : std::nullopt;
+}
+
+bool SentencepieceTokenizer::is_special(std::int32_t id) const { return has_token(id) && processor_->IsControl(id); }
 
 std::int32_t SentencepieceTokenizer::vocab_size() const { return processor_->GetPieceSize(); }
 std::optional<std::int32_t> SentencepieceTokenizer::bos_id() const { return known(processor_->bos_id()); }

@@ -73,4 +73,53 @@ std::size_t utf8_boundary(std::string_view text, std::size_t index) {
   return index;
 }
 
+char32_t utf8_at(std::string_view text, std::size_t index) {
+  const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[index + i])); };
+  switch (utf8_length(text[index])) {
+    case 1:
+      return byte(0);
+    case 2:
+      return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
+    case 3:
+      return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+    default:
+      return (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+  }
+}
+
+void append_utf8(std::string& text, char32_t character) {
+  const auto tail = [&](int shift) { text.push_back(static_cast<char>(0x80 | (character >> shift & 0x3F))); };
+  if (character < 0x80) {
+    text.push_back(static_cast<char>(character));
+  } else if (character < 0x800) {
+    text.push_back(static_cast<char>(0xC0 | character >> 6));
+    tail(0);
+  } else if (character < 0x10000) {
+    text.push_back(static_cast<char>(0xE0 | character >> 12));
+    tail(6);
+    tail(0);
+  } else {
+    text.push_back(static_cast<char>(0xF0 | character >> 18));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
+std::string replace_invalid_utf8(std::string_view bytes) {
+  std::string text;
+  while (const auto invalid = first_invalid_utf8(bytes)) {
+    text += bytes.substr(0, static_cast<std::size_t>(*invalid));
+    text += "\xEF\xBF\xBD";
+    bytes.remove_prefix(static_cast<std::size_t>(*invalid));
+    // As long as the bytes begin a character, they are one part.
+    Utf8Validator validator;
+    std::size_t part = 1;
+    validator.feed(bytes.substr(0, 1));
+    while (part < bytes.size() && !validator.finish() && validator.feed(bytes.substr(part, 1))) ++part;
+    bytes.remove_prefix(part);
+  }
+  return text += bytes;
+}
+
 }  // namespace maxtext

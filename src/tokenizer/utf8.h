@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace maxtext {
@@ -35,5 +36,19 @@ std::optional<std::int64_t> first_invalid_utf8(std::string_view text);
 
 /// The largest index <= `index` at which valid `text` can be cut without splitting a character.
 std::size_t utf8_boundary(std::string_view text, std::size_t index);
+
+/// Bytes of the character whose first byte this is, in valid text.
+inline std::size_t utf8_length(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+/// The character at `index` of valid text, where one starts.
+char32_t utf8_at(std::string_view text, std::size_t index);
+
+void append_utf8(std::string& text, char32_t character);
+
+/// The bytes with U+FFFD in place of each maximal ill-formed part, as WHATWG and Rust's from_utf8_lossy do it.
+std::string replace_invalid_utf8(std::string_view bytes);
 
 }  // namespace maxtext

@@ -25,12 +25,20 @@ using ::testing::ThrowsMessage;
 /// Counts how often it is asked: what comes from the cache is not encoded again.
 class CountingTokenizer final : public Tokenizer {
  public:
-  std::vector<std::int32_t> encode(std::string_view text) const override {
+  using Tokenizer::decode;
+  using Tokenizer::encode;
+  std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options) const override {
     ++calls;
-    return bytes_.encode(text);
+    return bytes_.encode(text, options);
   }
   std::vector<std::int32_t> encode_continuation(std::string_view text) const override { return encode(text); }
-  std::string decode(std::span<const std::int32_t> ids) const override { return bytes_.decode(ids); }
+  std::string decode(std::span<const std::int32_t> ids, SpecialTokens special) const override {
+    return bytes_.decode(ids, special);
+  }
+  std::string id_to_token(std::int32_t id) const override { return bytes_.id_to_token(id); }
+  std::optional<std::int32_t> token_to_id(std::string_view token) const override { return bytes_.token_to_id(token); }
+  bool has_token(std::int32_t id) const override { return bytes_.has_token(id); }
+  bool is_special(std::int32_t id) const override { return bytes_.is_special(id); }
   std::int32_t vocab_size() const override { return vocabulary; }
   std::optional<std::int32_t> bos_id() const override { return 256; }
   std::optional<std::int32_t> eos_id() const override { return has_eos ? std::optional(257) : std::nullopt; }

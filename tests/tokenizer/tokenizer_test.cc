@@ -150,11 +150,30 @@ TEST_F(SentencepieceTest, OpeningTheWrongThingSaysSo) {
               ThrowsMessage<ConfigError>(HasSubstr("no such file")));
   EXPECT_THAT([&] { open_tokenizer("", "sentencepiece"); }, ThrowsMessage<ConfigError>(HasSubstr("got nothing")));
   EXPECT_THAT([&] { open_tokenizer("", "tiktoken"); }, ThrowsMessage<ConfigError>(HasSubstr("got 'tiktoken'")));
-  EXPECT_THAT([&] { open_tokenizer("tokenizer.json", "huggingface"); },
-              ThrowsMessage<ConfigError>(HasSubstr("tokenizer.json files cannot be read yet")));
+  std::ofstream(folder_ / "tokenizer.json") << "{}";
+  EXPECT_THAT([&] { open_tokenizer(folder_ / "tokenizer.json", "sentencepiece"); },
+              ThrowsMessage<ConfigError>(HasSubstr("tokenizer_type=huggingface reads tokenizer.json")));
   std::ofstream(folder_ / "junk.model") << "this is not a protobuf";
   EXPECT_THAT([&] { open_tokenizer(folder_ / "junk.model", "sentencepiece"); },
               ThrowsMessage<ConfigError>(HasSubstr("junk.model is not a sentencepiece model")));
+}
+
+TEST_F(SentencepieceTest, KnowsItsTokensAndAddsBosWhenAsked) {
+  train_sentencepiece(options(), counting_lines(200));
+  const auto tokenizer = open_tokenizer(folder_ / "model.model", "sentencepiece");
+  auto ids = tokenizer->encode("the river");
+  for (const auto id : ids) EXPECT_EQ(tokenizer->token_to_id(tokenizer->id_to_token(id)), id);
+  EXPECT_EQ(tokenizer->token_to_id("no such piece"), std::nullopt);
+  EXPECT_EQ(tokenizer->token_to_id("<unk>"), 0);
+  EXPECT_TRUE(tokenizer->is_special(1) && tokenizer->is_special(2));
+  EXPECT_FALSE(tokenizer->is_special(ids[0]) || tokenizer->is_special(330));
+  ids.insert(ids.begin(), 1);
+  EXPECT_EQ(tokenizer->encode("the river", {.add_special_tokens = true}), ids);
+  ids.push_back(2);
+  EXPECT_EQ(tokenizer->decode(ids), "the river");
+  EXPECT_EQ(tokenizer->decode(ids, SpecialTokens::keep), "<s> the river</s>");
+  EXPECT_EQ(tokenizer->encode("</s>"), tokenizer->encode("</s>", {.parse_special_tokens = false}));
+  EXPECT_THROW(tokenizer->id_to_token(330), Error);
 }
 
 TEST(BytesTokenizer, IsTheIdentityOnBytes) {
@@ -167,6 +186,10 @@ TEST(BytesTokenizer, IsTheIdentityOnBytes) {
   EXPECT_EQ(tokenizer->decode(with_controls), "a");
   EXPECT_EQ(tokenizer->vocab_size(), 258);
   EXPECT_THAT([&] { tokenizer->encode("ab\xff"); }, ThrowsMessage<Error>(HasSubstr("byte 2")));
+  EXPECT_EQ(tokenizer->encode("a", {.add_special_tokens = true}), (std::vector<std::int32_t>{256, 97}));
+  EXPECT_EQ(tokenizer->decode(with_controls, SpecialTokens::keep), "<bos>a<eos>");
+  for (std::int32_t id = 0; id < 258; ++id) EXPECT_EQ(tokenizer->token_to_id(tokenizer->id_to_token(id)), id);
+  EXPECT_THROW(tokenizer->id_to_token(258), Error);
 }
 
 }  // namespace
