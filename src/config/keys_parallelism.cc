@@ -18,10 +18,12 @@ KeyGroup device_keys() {
                   .ours(),
               integer_key("threads_per_device", 0, "Threads of each device; 0 shares the cores out equally")
                   .at_least(0)
+                  .at_most(65536)
                   .ours(),
               real_key("collective_timeout_seconds", 300,
                        "A collective that takes longer ends the run, naming device, operation and shape")
-                  .more_than(0)
+                  .at_least(0.001)
+                  .at_most(1e8)
                   .ours(),
           }};
 }

@@ -26,6 +26,7 @@ std::vector<KeyGroup> run_keys() {
            integer_key("max_num_checkpoints_to_keep", -1, "Newest checkpoints kept; -1 (or None) keeps all")
                .at_least(1)
                .or_minus_one()
+               .at_most(1e9)
                .none_is(std::int64_t{-1}),
            boolean_key("save_checkpoint_on_completion", true, "Save after the last step"),
            text_key("load_parameters_path", "",

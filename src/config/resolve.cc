@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kAxes = {"data", "fsdp", "context", "tensor"};
 using LevelSizes = std::array<std::int64_t, 4>;
+constexpr std::int64_t kMostDevices = 1 << 20;
+constexpr std::int64_t kMostRows = 1'000'000'000;  // as global_batch_size
 
 std::string axis_key(std::string_view level, std::size_t axis) {
   return fmt::format("{}_{}_parallelism", level, kAxes[axis]);
@@ -25,12 +27,6 @@ LevelSizes configured_sizes(const Config& config, std::string_view level) {
   return sizes;
 }
 
-std::int64_t explicit_product(const LevelSizes& sizes) {
-  std::int64_t product = 1;
-  for (const std::int64_t size : sizes) product *= size == -1 ? 1 : size;
-  return product;
-}
-
 /// The axes that make the product what it is, for error messages.
 std::string describe_level(const Config& config, std::string_view level, const LevelSizes& sizes) {
   std::vector<std::string> parts;
@@ -39,6 +35,21 @@ std::string describe_level(const Config& config, std::string_view level, const L
   }
   if (parts.empty()) return fmt::format("{}_*_parallelism=1", level);
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// The product of the sizes that are not -1, times `others`.
+std::int64_t explicit_product(const Config& config, std::string_view level, const LevelSizes& sizes,
+                              std::int64_t others = 1) {
+  std::int64_t product = others;
+  for (const std::int64_t size : sizes) {
+    const std::int64_t factor = size == -1 ? 1 : size;
+    // Asked before each multiplication: four sizes within their own limits can exceed 64 bits.
+    if (product > kMostDevices / factor) {
+      fail_config("{}: expected at most {} devices", describe_level(config, level, sizes), kMostDevices);
+    }
+    product *= factor;
+  }
+  return product;
 }
 
 std::optional<std::size_t> automatic_axis(const Config& config, std::string_view level, const LevelSizes& sizes) {
@@ -58,7 +69,7 @@ std::optional<std::size_t> automatic_axis(const Config& config, std::string_view
 LevelSizes resolve_level(const Config& config, std::string_view level, std::int64_t total, std::string_view whence) {
   LevelSizes sizes = configured_sizes(config, level);
   const auto automatic = automatic_axis(config, level, sizes);
-  const std::int64_t product = explicit_product(sizes);
+  const std::int64_t product = explicit_product(config, level, sizes);
   if (automatic ? total % product != 0 : total != product) {
     fail_config("{}: the product of the {} axes is {}, expected {}{} ({}){}", describe_level(config, level, sizes),
                 level, product, automatic ? "a divisor of " : "", total, whence,
@@ -115,11 +126,9 @@ MeshSizes resolve_mesh(const Config& config, std::optional<int> launched_devices
     }
     ici = resolve_level(config, "ici", devices->count / slices, devices->whence);
   } else {
-    ici = resolve_level(config, "ici", explicit_product(ici), "no launcher");
+    ici = resolve_level(config, "ici", explicit_product(config, "ici", ici), "no launcher");
   }
-  if (explicit_product(ici) * slices > (1 << 20)) {
-    fail_config("{}: expected at most {} devices", describe_level(config, "ici", ici), 1 << 20);
-  }
+  explicit_product(config, "ici", ici, slices);  // the number of devices, within its limit
   MeshSizes mesh{};
   for (std::size_t axis = 0; axis < mesh.size(); ++axis) mesh[axis] = static_cast<int>(dcn[axis] * ici[axis]);
   return mesh;
@@ -151,6 +160,10 @@ BatchSizes resolve_batch(const Config& config, const MeshSizes& mesh) {
   if (rows < 1 || std::abs(micro - static_cast<double>(rows)) > 1e-6 || rows % groups != 0) {
     fail_config("{}: times {} devices it is {} rows, expected a multiple of {} (data {} x fsdp {})",
                 config.describe("per_device_batch_size"), devices, micro, groups, mesh[0], mesh[1]);
+  }
+  if (rows > kMostRows / accumulation) {
+    fail_config("{}: with {} devices and gradient_accumulation_steps={} it makes more than {} rows per step",
+                config.describe("per_device_batch_size"), devices, accumulation, kMostRows);
   }
   return divide_batch(rows * accumulation, accumulation, mesh);
 }

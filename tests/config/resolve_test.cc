@@ -87,7 +87,25 @@ TEST(ResolveMesh, NoProductOverflows) {
   EXPECT_THAT(mesh_error({{"ici_context_parallelism", "1048576"},
                           {"ici_data_parallelism", "1048576"},
                           {"ici_fsdp_parallelism", "1048576"}}),
-              HasSubstr("1048576"));
+              HasSubstr("expected at most 1048576 devices"));
+  // 2^64 and 2^63: a product that wraps around would be 0, or negative.
+  EXPECT_THAT(mesh_error({{"ici_context_parallelism", "65536"},
+                          {"ici_data_parallelism", "65536"},
+                          {"ici_fsdp_parallelism", "65536"},
+                          {"ici_tensor_parallelism", "65536"}}),
+              HasSubstr("expected at most 1048576 devices"));
+  EXPECT_THAT(mesh_error({{"num_devices", "4"},
+                          {"ici_context_parallelism", "1048576"},
+                          {"ici_data_parallelism", "1048576"},
+                          {"ici_tensor_parallelism", "1048576"}}),
+              HasSubstr("expected at most 1048576 devices"));
+  EXPECT_THAT(mesh_error({{"num_slices", "1048576"}, {"ici_context_parallelism", "2"}}),
+              HasSubstr("expected at most 1048576 devices"));
+  EXPECT_THAT(mesh_error({{"num_slices", "4"},
+                          {"dcn_context_parallelism", "1048576"},
+                          {"dcn_fsdp_parallelism", "1048576"},
+                          {"dcn_tensor_parallelism", "1048576"}}),
+              HasSubstr("expected at most 1048576 devices"));
 }
 
 BatchSizes batch_of(const Settings& settings) {
@@ -97,6 +115,13 @@ BatchSizes batch_of(const Settings& settings) {
 
 std::string batch_error(const Settings& settings) {
   return config_error([&] { batch_of(settings); });
+}
+
+TEST(ResolveBatch, RowsOfAStepAreBounded) {
+  EXPECT_THAT(batch_error({{"per_device_batch_size", "1e9"},
+                           {"gradient_accumulation_steps", "1000000000"},
+                           {"num_devices", "1048576"}}),
+              HasSubstr("more than 1000000000 rows per step"));
 }
 
 TEST(ResolveBatch, PerDeviceBatchCountsEveryDeviceAndMicroBatch) {
