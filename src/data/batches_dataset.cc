@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "context/context_plan.h"
+#include "data/sampled_hash.h"
 
 namespace maxtext {
 namespace {
@@ -101,6 +103,14 @@ std::optional<RowBatch> BatchesDataset::read(std::int64_t first_row, std::int64_
 std::optional<std::int64_t> BatchesDataset::row_count() {
   if (!options_.epochs) return std::nullopt;
   return rows_ * *options_.epochs;
+}
+
+std::string BatchesDataset::fingerprint() const {
+  std::uint64_t hash = kContentHashStart;
+  for (const File& file : files_) {
+    for (const char* name : kTensors) hash = sampled_hash(file.tensors.at(name).bytes, hash);
+  }
+  return fmt::format("{} rows, contents {}", rows_, hash_text(hash));
 }
 
 }  // namespace maxtext

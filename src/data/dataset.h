@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "data/row_batch.h"
 
@@ -23,6 +24,11 @@ class Dataset {
 
   /// Number of rows over all epochs, or nothing when there is no end. May have to pack all of the data to tell.
   virtual std::optional<std::int64_t> row_count() = 0;
+
+  /// What the rows are made from, in words, for a person to compare and a checkpoint to keep: counts and a hash of the
+  /// contents, wherever the files lie and whenever they were written. The hash samples large data
+  /// (data/sampled_hash.h). Empty when the dataset's options say all.
+  virtual std::string fingerprint() const { return {}; }
 };
 
 /// The next rows of an evaluation: as many as are left, filled up with rows of padding; nothing at the end.

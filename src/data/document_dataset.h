@@ -49,6 +49,7 @@ class DocumentDataset final : public Dataset {
   std::int64_t sequence_length() const override { return options_.sequence_length; }
   std::optional<RowBatch> read(std::int64_t first_row, std::int64_t rows) override;
   std::optional<std::int64_t> row_count() override;
+  std::string fingerprint() const override { return store_->fingerprint(); }
 
  private:
   struct Window {

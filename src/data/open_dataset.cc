@@ -17,13 +17,30 @@ using Files = std::vector<std::filesystem::path>;
 /// Held-out documents that are a share of the training data come from its files.
 bool splits_documents(const DatasetOptions& options) { return options.eval_files.empty() && options.eval_fraction > 0; }
 
-Files source_files(const DatasetOptions& options, Split split, const std::vector<std::string>& folder_extensions) {
+std::vector<std::string> folder_extensions(const DatasetOptions& options) {
+  if (options.type == "batches") return {".safetensors"};
+  if (options.type == "tokens") return {".npy", ".bin"};
+  return {".txt", ".text", ".md", ".jsonl"};
+}
+
+Files source_files(const DatasetOptions& options, Split split) {
   if (split == Split::eval && !has_eval_split(options)) {
     fail_config("eval_files: there is no held-out data; set eval_files or eval_split_fraction");
   }
+  if (split == Split::eval && options.type == "batches" && options.eval_files.empty()) {
+    fail_config("eval_files: dataset_type=batches needs files of its own for held-out data");
+  }
   const bool own_files = split == Split::eval && !splits_documents(options);
-  return own_files ? expand_sources("eval_files", options.eval_files, folder_extensions)
-                   : expand_sources("train_files", options.train_files, folder_extensions);
+  const std::string_view key = own_files ? "eval_files" : "train_files";
+  Files files = expand_sources(key, own_files ? options.eval_files : options.train_files, folder_extensions(options));
+  if (options.type != "tokens") return files;
+  std::erase_if(files, is_document_index);
+  if (files.empty()) fail_config("{}: only indices of documents, no token ids", key);
+  for (const std::filesystem::path& file : files) {
+    if (file.extension() == ".npy" || file.extension() == ".bin") continue;
+    fail_config("{}: {}: expected a .npy or .bin file of token ids", key, file.string());
+  }
+  return files;
 }
 
 std::shared_ptr<Dataset> open_synthetic(const DatasetOptions& options, Split split) {
@@ -37,16 +54,13 @@ std::shared_ptr<Dataset> open_synthetic(const DatasetOptions& options, Split spl
 }
 
 std::shared_ptr<Dataset> open_batches(const DatasetOptions& options, Split split) {
-  if (split == Split::eval && options.eval_files.empty()) {
-    fail_config("eval_files: dataset_type=batches needs files of its own for held-out data");
-  }
   const auto epochs = split == Split::train ? options.epochs : 1;
-  return std::make_shared<BatchesDataset>(source_files(options, split, {".safetensors"}),
+  return std::make_shared<BatchesDataset>(source_files(options, split),
                                           BatchesDataset::Options{options.sequence_length, options.vocab_size, epochs});
 }
 
 std::shared_ptr<const TokenStore> open_text(const DatasetOptions& options, Split split) {
-  const auto files = source_files(options, split, {".txt", ".text", ".md", ".jsonl"});
+  const auto files = source_files(options, split);
   const auto tokenizer = open_tokenizer(options.tokenizer_path, options.tokenizer_type);
   if (tokenizer->vocab_size() > options.vocab_size) {
     fail_config("vocab_size={}: the tokenizer {} has {} tokens", options.vocab_size, options.tokenizer_path.string(),
@@ -63,7 +77,7 @@ std::shared_ptr<const TokenStore> open_tokens(const DatasetOptions& options, Spl
     fail_config("document_separator_id={}: expected an id below vocab_size={}", *options.separator_id,
                 options.vocab_size);
   }
-  return open_token_files(source_files(options, split, {".npy", ".bin"}),
+  return open_token_files(source_files(options, split),
                           {options.vocab_size, options.token_type, options.separator_id, options.cache_directory});
 }
 
@@ -88,6 +102,10 @@ std::shared_ptr<Dataset> open_documents(std::shared_ptr<const TokenStore> store,
 
 bool has_eval_split(const DatasetOptions& options) {
   return options.type == "synthetic" || !options.eval_files.empty() || options.eval_fraction > 0;
+}
+
+void check_sources(const DatasetOptions& options, Split split) {
+  if (options.type != "synthetic") source_files(options, split);
 }
 
 std::shared_ptr<Dataset> open_dataset(const DatasetOptions& options, Split split) {

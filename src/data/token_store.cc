@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/content_hash.h"
 #include "base/error.h"
+#include "data/sampled_hash.h"
 
 namespace maxtext {
 
@@ -42,6 +44,16 @@ void TokenStore::read(std::int64_t document, std::int64_t offset, std::span<std:
   const std::int64_t index = first + (bad - out.begin());
   fail("{}: token {} at index {} is outside the vocabulary of {}", tokens.path().string(), tokens.at(index), index,
        vocab_size_);
+}
+
+std::string TokenStore::fingerprint() const {
+  std::int64_t tokens = 0;
+  std::uint64_t hash = kContentHashStart;
+  for (const TokenFile& file : files_) {
+    tokens += file.tokens.size();
+    hash = sampled_hash(file.starts, sampled_hash(file.tokens, hash));
+  }
+  return fmt::format("{} documents, {} tokens, contents {}", documents(), tokens, hash_text(hash));
 }
 
 }  // namespace maxtext

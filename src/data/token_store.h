@@ -33,6 +33,9 @@ class TokenStore {
   /// or not below vocab_size.
   void read(std::int64_t document, std::int64_t offset, std::span<std::int32_t> out) const;
 
+  /// "60 documents, 1234 tokens, contents 0123456789abcdef" (Dataset::fingerprint).
+  std::string fingerprint() const;
+
  private:
   struct Place {
     const TokenFile* file;

@@ -95,6 +95,32 @@ TEST_F(OpenDatasetTest, WhatIsWrongBeforeReadingIsAConfigError) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
 }
 
+TEST_F(OpenDatasetTest, SourcesAreCheckedWithoutReadingThem) {
+  const auto expect = [](const DatasetOptions& wrong, Split split, const std::string& message) {
+    EXPECT_THAT([&] { check_sources(wrong, split); }, ThrowsMessage<ConfigError>(HasSubstr(message)));
+    EXPECT_THAT([&] { open_dataset(wrong, split); }, ThrowsMessage<ConfigError>(HasSubstr(message))) << "the same";
+  };
+  const std::string empty_folder = (folder_ / "empty").string();
+  std::filesystem::create_directory(empty_folder);
+  std::filesystem::create_directory(folder_ / "notes");
+  write("notes/a.pdf", "text");
+  auto text = options("text");
+  text.train_files = {write("a.txt", "text").string()};
+  for (const std::string& folder : {empty_folder, (folder_ / "notes").string()}) {
+    text.eval_files = {folder};
+    expect(text, Split::eval, "eval_files: no files to read in folder " + folder);
+  }
+  auto tokens = options("tokens");
+  tokens.train_files = {write_array<std::uint16_t>("a.bin", {5, 6, 0}).string()};
+  tokens.eval_files = {write("a.tokens", "ab").string()};
+  check_sources(tokens, Split::train);
+  expect(tokens, Split::eval, "eval_files: " + tokens.eval_files[0] + ": expected a .npy or .bin file of token ids");
+  tokens.eval_files = {write("a.idx", "").string()};
+  expect(tokens, Split::eval, "eval_files: only indices");
+  check_sources(options("synthetic"), Split::eval);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+}
+
 TEST_F(OpenDatasetTest, SyntheticNeedsNothing) {
   const auto train = open_dataset(options("synthetic"), Split::train);
   const auto eval = open_dataset(options("synthetic"), Split::eval);
