@@ -10,6 +10,7 @@
 #include "checkpoint/hf_import.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "train/run_lock.h"
 
 namespace maxtext {
 namespace {
@@ -49,6 +50,11 @@ void to_hugging_face(const ConvertOptions& options) {
 
 void to_checkpoint(const ConvertOptions& options) {
   if (!options.dtype.empty()) fail_config("--dtype {}: a checkpoint keeps the dtype of its source", options.dtype);
+  if (const fs::path newest = latest_checkpoint(options.to); !newest.empty()) {
+    fail_config("TO '{}' is a run with checkpoints, the newest of step {}: give another run directory", options.to,
+                newest.filename().string());
+  }
+  const RunLock lock(options.to);
   SaveOptions save;
   save.run_directory = options.to;
   const SaveResult result = import_hf_directory(options.from, save);

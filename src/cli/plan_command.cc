@@ -118,6 +118,15 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_thre
   return report;
 }
 
+/// Opened before anything is computed.
+std::ofstream open_report(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  file.open(path);
+  if (!file) fail_config("--json {}: cannot be written", path);
+  return file;
+}
+
 std::string gib(const Json& bytes) { return fmt::format("{:.3f} GiB", bytes.get<double>() / 1073741824.0); }
 
 std::string devices_in_words(int devices) { return devices == 1 ? "one device" : fmt::format("{} devices", devices); }
@@ -169,15 +178,14 @@ int plan_command(const Arguments& arguments) {
   const Config config = load_config(request);
   note_ignored_keys(config);
   const RunSetup setup = run_setup(config, std::nullopt);
+  std::ofstream file = open_report(json_file);
   const ContextPlan plan = first_batch ? first_batch_plan(config, setup) : one_document_plan(setup);
   const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
   print_report(report);
-  if (!json_file.empty()) {
-    std::ofstream file(json_file);
-    file << report.dump(2) << "\n";
-    file.close();
-    if (!file) fail("{}: the report could not be written", json_file);
-  }
+  if (json_file.empty()) return 0;
+  file << report.dump(2) << "\n";
+  file.close();
+  if (!file) fail("--json {}: writing failed", json_file);
   return 0;
 }
 

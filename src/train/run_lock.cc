@@ -20,7 +20,9 @@ RunLock::RunLock(const std::filesystem::path& run_directory) {
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) fail("{}: cannot be opened: {}", path.string(), std::strerror(errno));
   if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error = errno;
   ::close(file_);
+  if (error != EWOULDBLOCK) fail("{}: cannot be locked: {}", path.string(), std::strerror(error));
   fail("{}: another process is training this run; wait for it or choose another run_name", run_directory.string());
 }
 

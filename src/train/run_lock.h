@@ -1,4 +1,4 @@
-// One process trains a run at a time: two would delete each other's half-written checkpoints.
+// One process writes to a run at a time: two would delete each other's half-written checkpoints.
 #pragma once
 
 #include <filesystem>

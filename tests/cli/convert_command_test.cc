@@ -1,9 +1,11 @@
 // `maxtext convert` there and back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -62,6 +64,27 @@ TEST_F(ConvertCommand, ChangesTheDtype) {
   ASSERT_EQ(convert(model.string() + " " + path("half") + " --to huggingface --dtype bfloat16"), 0) << output();
   const SafetensorsSet half(path("half"));
   for (const std::string& name : half.names()) EXPECT_EQ(half.at(name).spec.dtype, DType::bfloat16);
+}
+
+TEST_F(ConvertCommand, NeverWritesIntoARunThatIsThere) {
+  const std::string model = testing::find_fixtures("hf/models/llama").front().string();
+  ASSERT_EQ(convert(model + " " + path("run")), 0) << output();
+  const std::string manifest = testing::read_file(path("run/checkpoints/0/items/manifest.json"));
+  EXPECT_EQ(convert(model + " " + path("run")), 2);
+  EXPECT_THAT(output(), HasSubstr("TO '" + path("run") + "' is a run with checkpoints, the newest of step 0"));
+  EXPECT_EQ(testing::read_file(path("run/checkpoints/0/items/manifest.json")), manifest);
+}
+
+TEST_F(ConvertCommand, LeavesARunAloneThatIsTrained) {
+  const std::string model = testing::find_fixtures("hf/models/llama").front().string();
+  std::filesystem::create_directory(path("run"));
+  testing::write_file(path("run/.lock"), "");
+  std::FILE* lock = std::fopen(path("run/.lock").c_str(), "r+");
+  ASSERT_EQ(flock(fileno(lock), LOCK_EX), 0);
+  EXPECT_EQ(convert(model + " " + path("run")), 1);
+  EXPECT_THAT(output(), HasSubstr("another process is training this run"));
+  std::fclose(lock);
+  EXPECT_EQ(convert(model + " " + path("run")), 0) << output();
 }
 
 TEST_F(ConvertCommand, WrongUsageExitsWith2) {
