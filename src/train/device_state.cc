@@ -85,10 +85,17 @@ DeviceState device_state(ParameterShards& parameters, const Optimizer& optimizer
   return state;
 }
 
-void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer) {
+void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer,
+                   std::string_view opt_type) {
   Engine& engine = parameters.engine();
   const std::string where = checkpoint.directory().string();
   for (const StateKind& kind : state_kinds(parameters, optimizer)) {
+    if (checkpoint.names(kind.kind).empty()) {
+      fail(
+          "{}: it has no {}, from which opt_type={} goes on; use the opt_type of the run that saved it, or start a run "
+          "of another run_name from its weights alone with load_parameters_path={}",
+          where, kind.kind, opt_type, where);
+    }
     check_names(where, parameters, checkpoint.names(kind.kind), [](const std::string&) { return false; });
     for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
       const TensorSpec& stored = checkpoint.spec(kind.kind, parameter.name);

@@ -13,8 +13,10 @@ namespace maxtext {
 DeviceState device_state(ParameterShards& parameters, const Optimizer& optimizer);
 
 /// Weights and moments from a checkpoint, bitwise, whatever mesh wrote it. Throws Error naming a tensor that is missing
-/// or has another shape, and one that the model does not have.
-void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer);
+/// or has another shape, one that the model does not have, and a kind of state that is not there at all, as moments are
+/// not in a checkpoint made from weights; `opt_type` is what needs them, in that message.
+void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer,
+                   std::string_view opt_type = "adamw");
 
 /// Weights only, converted to fp32, tensor by tensor (no more than one shard's part of a tensor in memory). Throws
 /// Error as restore_state does; a tied head stored beside the embedding is ignored.

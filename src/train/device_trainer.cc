@@ -49,7 +49,7 @@ DeviceTrainer::~DeviceTrainer() { process_.leave(); }
 void DeviceTrainer::load() {
   const StartPoint& start = process_.start();
   if (start.checkpoint != nullptr) {
-    restore_state(*start.checkpoint, parameters_, optimizer_);
+    restore_state(*start.checkpoint, parameters_, optimizer_, process_.config().text("opt_type"));
     if (leads()) {
       process_.report(
           fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
@@ -59,6 +59,7 @@ void DeviceTrainer::load() {
   } else {
     parameters_.initialise(static_cast<std::uint64_t>(process_.config().integer("init_weights_seed")));
   }
+  process_.loaded();
 }
 
 void DeviceTrainer::maximum_over_devices(std::span<float> values) {
@@ -97,7 +98,10 @@ TrainSummary DeviceTrainer::run() {
       process_.has_evaluation() && evaluated_at_ != completed) {
     evaluate("", completed);
   }
-  if (stop_ && completed < setup_.steps) summary.end = TrainSummary::End::signal;
+  // A signal during the evaluation at the end of the data ends nothing early.
+  if (stop_ && summary.end == TrainSummary::End::all_steps && completed < setup_.steps) {
+    summary.end = TrainSummary::End::signal;
+  }
   save_at_end(completed);
   summary.completed_steps = completed;
   summary.last_loss = last_loss_;
@@ -165,9 +169,9 @@ bool DeviceTrainer::step(std::int64_t index) {
   StepMetrics metrics;
   metrics.step = index;
   metrics.learning_rate = learning_rate_at(setup_.schedule, index);
-  const StepOutput output =
-      train_step_.run(index, metrics.learning_rate, setup_.micro_batches, micro_batch, planned->total_weights,
-                      process_.stop_signal().requested(), [&] { process_.wait_before_update(agreeing); });
+  const StepOutput output = train_step_.run(
+      index, metrics.learning_rate, setup_.micro_batches, micro_batch, planned->total_weights,
+      [&] { return process_.stop_signal().requested(); }, [&] { process_.wait_before_update(agreeing); });
   metrics.loss = output.loss;
   metrics.total_weights = static_cast<std::int64_t>(std::llround(planned->total_weights));
   metrics.grad_norm = output.gradient_norm;

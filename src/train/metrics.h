@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace maxtext {
@@ -42,16 +43,25 @@ std::string metrics_json(const StepMetrics& metrics);
 /// The metrics_file: one metrics_json per line, in which every step stands once, also after resumes.
 class MetricsFile {
  public:
-  /// Continues `path` at `first_step`: lines of that step and later ones, which an earlier attempt wrote after the
-  /// checkpoint that is resumed, are dropped, as is a last line cut short by a crash; the file is replaced atomically.
-  /// Starting at step 0 with lines of another run in it, the file is renamed to `path`.old-1 (or the first number that
-  /// is free), and one line on stdout says so: metrics are never lost to a forgotten metrics_file.
-  /// A file that does not exist is created, with its folder. Throws Error naming path and line number when a line
-  /// before the last one is not a JSON object with an integer `step`: that file is not ours to rewrite.
-  MetricsFile(const std::filesystem::path& path, std::int64_t first_step);
+  /// Opens `path`, created with its folder when it does not exist, and changes nothing in it. Throws ConfigError when
+  /// that cannot be.
+  explicit MetricsFile(const std::filesystem::path& path);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
+
+  /// Takes the file for this run, until its end, and leaves in it what the run goes on from; before the first append.
+  ///
+  /// A run that resumes from its own run directory at `resumed_step`: lines of that step and later ones, which an
+  /// earlier attempt wrote after the checkpoint, are dropped, as is a last line cut short by a crash; the file is
+  /// replaced atomically. Any other run, one that branches off another's checkpoint too (no `resumed_step`, or step 0):
+  /// lines that are there belong to another run, and the file is renamed to `path`.old-1 (or the first number that is
+  /// free), which one line on stdout says: metrics are never lost to a forgotten metrics_file.
+  ///
+  /// Throws Error when another process has the file (flock; what is no regular file is not locked), and, naming path
+  /// and line number, when a line before the last one is not a JSON object with an integer `step`: that file is not
+  /// ours to rewrite.
+  void begin(std::optional<std::int64_t> resumed_step);
 
   /// Appends one line with one write, so that a killed process leaves it whole or not at all. When the disk is full the
   /// part that was written is taken back and Error is thrown; the file stays valid and later appends may succeed.
@@ -61,6 +71,10 @@ class MetricsFile {
   void sync();
 
  private:
+  void open();
+  /// Locks the file that `path_` names, opening it again when it was renamed meanwhile.
+  void lock();
+
   std::filesystem::path path_;
   int file_ = -1;
 };

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/durable_file.h"
 #include "base/error.h"
@@ -77,19 +79,49 @@ void set_aside(const fs::path& path, std::int64_t lines) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const fs::path& path, std::int64_t first_step) : path_(path) {
-  std::error_code ignored;  // the open below reports what matters
+MetricsFile::MetricsFile(const fs::path& path) : path_(path) {
+  std::error_code ignored;  // opening reports what matters
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
-  if (fs::exists(path, ignored)) {
-    const KeptLines kept = lines_before(path, first_step);
-    if (first_step == 0 && kept.lines > 0) {
-      set_aside(path, kept.lines);
-    } else if (kept.changed) {
-      write_file_atomically(path, kept.text);
+  open();
+}
+
+void MetricsFile::open() {
+  if (file_ >= 0) close(std::exchange(file_, -1));
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file_ < 0) fail_config("metrics_file={}: cannot be written: {}", path_.string(), std::strerror(errno));
+}
+
+void MetricsFile::lock() {
+  for (;;) {
+    struct stat opened {};
+    struct stat named {};
+    if (fstat(file_, &opened) != 0) fail("{}: cannot be examined: {}", path_.string(), std::strerror(errno));
+    if (!S_ISREG(opened.st_mode)) return;
+    // Some network file systems have no locks; only a lock that somebody holds is a reason to stop.
+    if (flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      fail("metrics_file={}: another run is writing to it; choose another metrics_file", path_.string());
     }
+    const bool same =
+        stat(path_.c_str(), &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+    if (same) return;
+    open();
   }
-  file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file_ < 0) fail("{}: cannot open the metrics file: {}", path_.string(), std::strerror(errno));
+}
+
+void MetricsFile::begin(std::optional<std::int64_t> resumed_step) {
+  lock();
+  const std::int64_t first_step = resumed_step.value_or(0);
+  const KeptLines kept = lines_before(path_, first_step);
+  if (kept.lines == 0) return;
+  if (first_step == 0) {
+    set_aside(path_, kept.lines);
+  } else if (kept.changed) {
+    write_file_atomically(path_, kept.text);
+  } else {
+    return;
+  }
+  open();
+  lock();
 }
 
 MetricsFile::~MetricsFile() {

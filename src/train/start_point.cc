@@ -94,6 +94,7 @@ StartPoint find_start(const Config& config, const RunSetup& setup) {
   StartPoint start;
   std::filesystem::path directory;
   if (config.flag("enable_checkpointing")) directory = latest_checkpoint(setup.run_directory);
+  start.resumes_own_run = !directory.empty();
   if (directory.empty()) directory = config.text("load_full_state_path");
   if (!directory.empty()) {
     if (directory.filename() == "items") directory = directory.parent_path();
@@ -108,6 +109,16 @@ StartPoint find_start(const Config& config, const RunSetup& setup) {
     check_same_model(config, setup, start);
   }
   return start;
+}
+
+std::optional<std::string> note_other_data(const StartPoint& start, const std::string& training_data) {
+  if (start.checkpoint == nullptr) return std::nullopt;
+  const std::string then = start.checkpoint->info().trainer.value(kTrainingData, std::string());
+  if (then.empty() || then == training_data) return std::nullopt;
+  return fmt::format(
+      "note: the training data was {} in the checkpoint and is {} now: training goes on at row {} of other rows; bring "
+      "the former data back, or start a run of another run_name with load_parameters_path={}",
+      then, training_data.empty() ? "synthetic" : training_data, start.cursor, start.checkpoint->directory().string());
 }
 
 }  // namespace maxtext

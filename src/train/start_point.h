@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,15 @@ namespace maxtext {
 /// The member of CheckpointInfo::cursor that holds StartPoint::cursor.
 inline constexpr const char* kNextRow = "next_row";
 
+/// The member of CheckpointInfo::trainer that holds Dataset::fingerprint of the training data.
+inline constexpr const char* kTrainingData = "training_data";
+
 /// A checkpoint, given weights, or initial ones.
 struct StartPoint {
   std::unique_ptr<CheckpointReader> checkpoint;
   std::unique_ptr<WeightSource> weights;
+  /// Whether `checkpoint` is of this run, not of one that it branches off.
+  bool resumes_own_run = false;
   std::int64_t completed_steps = 0;
   /// Next row of the training data.
   std::int64_t cursor = 0;
@@ -30,5 +36,9 @@ struct StartPoint {
 /// files that cannot be read, and ConfigError when a config.json beside the weights of load_parameters_path describes
 /// another model (other dimensions, biases, norms, or another head).
 StartPoint find_start(const Config& config, const RunSetup& setup);
+
+/// A line for a run that goes on with other training data than its checkpoint was trained on, whatever the keys say:
+/// what it was and is, and what to do. Nothing without a checkpoint, or with one that does not say.
+std::optional<std::string> note_other_data(const StartPoint& start, const std::string& training_data);
 
 }  // namespace maxtext

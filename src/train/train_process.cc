@@ -49,32 +49,39 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
     : config_(config),
       setup_(setup),
       transport_(std::move(transport)),
-      files_(std::move(files)),
+      files_(std::make_shared<StoppableFileLayer>(std::move(files))),
+      metrics_file_(reports(*transport_) && !config.text("metrics_file").empty()
+                        ? std::make_unique<MetricsFile>(config.text("metrics_file"))
+                        : nullptr),
       lock_(config.flag("enable_checkpointing") && reports(*transport_) ? std::make_unique<RunLock>(setup.run_directory)
                                                                         : nullptr),
       start_(find_start(config, setup)) {
   for (const std::string& note : start_.notes) report(note);
+  if (metrics_file_ != nullptr) {
+    metrics_file_->begin(start_.resumes_own_run ? std::optional(start_.completed_steps) : std::nullopt);
+  }
   const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
-  training_ = std::make_unique<BatchProvider>(open_dataset(data, Split::train),
+  std::shared_ptr<Dataset> training_data = open_dataset(data, Split::train);
+  training_data_ = training_data->fingerprint();
+  if (const auto note = note_other_data(start_, training_data_)) report(*note);
+  training_ = std::make_unique<BatchProvider>(std::move(training_data),
                                               start_.cursor - start_.completed_steps * setup.batch.global,
                                               setup.batch.global, setup.plan);
-  if (config.integer("eval_interval") > 0) {
-    if (!has_eval_split(data)) {
-      fail_config("eval_interval={} needs held-out data: set eval_files or eval_split_fraction",
-                  config.integer("eval_interval"));
-    }
-    evaluation_data_ = open_held_out(data);
-  }
+  if (config.integer("eval_interval") > 0) evaluation_data_ = open_held_out(data);
   if (config.flag("enable_checkpointing")) {
     checkpointer_ =
         std::make_unique<AsyncCheckpointer>(save_options(), [this](const SaveResult& result) { save_ended(result); });
   }
   stop_signal_.emplace();
   if (!reports(*transport_)) return;
-  if (!config.text("metrics_file").empty()) {
-    metrics_file_ = std::make_unique<MetricsFile>(config.text("metrics_file"), start_.completed_steps);
-  }
   progress_ = std::make_unique<ProgressBar>(start_.completed_steps, setup.steps);
+}
+
+void TrainProcess::loaded() {
+  const std::lock_guard lock(mutex_);
+  if (++devices_loaded_ < transport_->local_devices().size()) return;
+  start_.checkpoint.reset();
+  start_.weights.reset();
 }
 
 std::shared_ptr<const PlannedBatch> TrainProcess::training_batch(std::int64_t step) { return training_->get(step); }
@@ -125,6 +132,7 @@ CheckpointInfo TrainProcess::checkpoint_info(std::int64_t completed_steps) const
   info.step = completed_steps;
   info.cursor[kNextRow] = start_.cursor + (completed_steps - start_.completed_steps) * setup_.batch.global;
   info.trainer["init_weights_seed"] = config_.integer("init_weights_seed");
+  info.trainer[kTrainingData] = training_data_;
   info.config = config_snapshot(config_);
   info.hf_config = hf_config_of(setup_.shape);
   return info;
@@ -148,7 +156,8 @@ SaveOptions TrainProcess::save_options() {
 void TrainProcess::report_save(const SaveResult& result) {
   if (!result.ok()) {
     const std::string line =
-        fmt::format("checkpoint of step {} failed, training goes on: {}", result.step, result.error);
+        fmt::format("checkpoint of step {} failed, {}: {}", result.step,
+                    files_->stopped() ? "the earlier one stays" : "training goes on", result.error);
     if (reports(*transport_)) return report(line);
     // The reason may be known to this process only.
     fmt::print(stderr, "device {}: {}\n", transport_->local_devices().front(), line);
@@ -188,6 +197,8 @@ void TrainProcess::start_save(std::int64_t completed_steps) {
   }
   if (setup_.mesh.device_count() > static_cast<int>(transport_->local_devices().size())) agreement_.begin();
   checkpointer_->save(checkpoint_info(completed_steps), std::move(states));
+  const std::lock_guard lock(mutex_);
+  if (giving_up_) files_->stop();  // a device failed on its way here
 }
 
 void TrainProcess::wait_before_update(const Agree& agree) {
@@ -210,6 +221,15 @@ void TrainProcess::wait_for_save(const Agree& agree) {
   }
   std::unique_lock lock(mutex_);
   save_changed_.wait(lock, [this] { return !saving_; });
+}
+
+void TrainProcess::give_up(int device, const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(giving_up_, true) || !saving_) return;
+  }
+  if (checkpointer_->data_in_use()) files_->stop();
+  fmt::print(stderr, "device {} failed: {}; the run ends with the save under way\n", device, reason);
 }
 
 void TrainProcess::leave() noexcept {

@@ -17,21 +17,27 @@
 #include "train/save_agreement.h"
 #include "train/signals.h"
 #include "train/start_point.h"
+#include "train/stoppable_files.h"
 
 namespace maxtext {
 
 class TrainProcess {
  public:
-  /// Opens data and the newest checkpoint. The order matters: what can be wrong without data comes first. `files` is
-  /// what checkpoints are written through.
+  /// Opens data and the newest checkpoint. The order matters: what can be wrong without data comes first, and what the
+  /// configuration got wrong before anything is created. `files` is what checkpoints are written through.
   TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport,
                std::shared_ptr<FileLayer> files);
 
   const Config& config() const { return config_; }
   const RunSetup& setup() const { return setup_; }
   Transport& transport() { return *transport_; }
+  /// Checkpoint and weights are there until all local devices have called `loaded`.
   const StartPoint& start() const { return start_; }
   const StopSignal& stop_signal() const { return *stop_signal_; }
+
+  /// A device has what it needs of the start's tensors. After the last one their files are closed: mapped, they would
+  /// count as memory of the process, and keep the disk space of a checkpoint that is removed meanwhile.
+  void loaded();
 
   /// The batch of a step, or null at the end of the data.
   std::shared_ptr<const PlannedBatch> training_batch(std::int64_t step);
@@ -62,6 +68,11 @@ class TrainProcess {
   /// Why the last save failed; empty if it did not. To be asked when none is under way.
   const std::string& save_error() const { return save_error_; }
 
+  /// A device failed for `reason`. If a save is under way, says so at once, since the end may take as long as a slow
+  /// disk, and makes the save give up if it still reads the devices' memory. One whose data are written goes on: it is
+  /// valid, and what is left is short.
+  void give_up(int device, const std::string& reason);
+
   /// A device ends, perhaps by an exception: returns when its memory is no longer read. Never throws.
   void leave() noexcept;
 
@@ -75,15 +86,17 @@ class TrainProcess {
   const Config& config_;
   const RunSetup& setup_;
   std::unique_ptr<Transport> transport_;
-  std::shared_ptr<FileLayer> files_;
+  std::shared_ptr<StoppableFileLayer> files_;
+  std::unique_ptr<MetricsFile> metrics_file_;
   /// Before the newest checkpoint is looked for; only the first process of a run that saves has it.
   std::unique_ptr<RunLock> lock_;
   StartPoint start_;
+  std::size_t devices_loaded_ = 0;
   std::unique_ptr<BatchProvider> training_;
+  std::string training_data_;
   std::shared_ptr<Dataset> evaluation_data_;
   std::unique_ptr<BatchProvider> evaluation_;
   std::int64_t evaluation_number_ = -1;
-  std::unique_ptr<MetricsFile> metrics_file_;
   std::unique_ptr<ProgressBar> progress_;
   /// Noted from the end of the constructor on: while text is tokenised, a signal simply ends the process.
   std::optional<StopSignal> stop_signal_;
@@ -91,6 +104,7 @@ class TrainProcess {
   std::condition_variable save_changed_;
   std::vector<DeviceState> contributed_;
   bool saving_ = false;
+  bool giving_up_ = false;
   std::string save_error_;
   bool metrics_failed_ = false;
   SaveAgreement agreement_;

@@ -25,8 +25,8 @@ std::vector<double> read_doubles(Engine& engine, const Tensor& tensor) {
 }
 
 StepOutput TrainStep::run(std::int64_t step, double learning_rate, int micro_batches,
-                          const std::function<DeviceBatch(int)>& micro_batch, double total_weights, bool flag,
-                          const std::function<void()>& before_update) {
+                          const std::function<DeviceBatch(int)>& micro_batch, double total_weights,
+                          const std::function<bool()>& flag, const std::function<void()>& before_update) {
   Engine& engine = parameters_.engine();
   const double denominator = total_weights + 1e-8;
   Tensor sums;
@@ -38,7 +38,8 @@ StepOutput TrainStep::run(std::int64_t step, double learning_rate, int micro_bat
     }
   }
   const Tensor loss_sums = reduce_over_devices(engine, sums, ReduceOp::sum);
-  const Tensor flags = reduce_over_devices(engine, scalar_input(engine, flag ? 1.0F : 0.0F), ReduceOp::max);
+  const bool mine = flag && flag();
+  const Tensor flags = reduce_over_devices(engine, scalar_input(engine, mine ? 1.0F : 0.0F), ReduceOp::max);
   const Optimizer::Result update = optimizer_.update(step, learning_rate, before_update);
 
   StepOutput output;

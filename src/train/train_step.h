@@ -16,7 +16,7 @@ struct StepOutput {
   double gradient_norm = 0;
   /// Of each parameter's gradient, in layout order.
   std::vector<double> gradient_sums_of_squares;
-  /// The maximum over devices of the flag given to `run`.
+  /// Whether the flag given to `run` was true on any device.
   bool flag = false;
 };
 
@@ -26,12 +26,12 @@ class TrainStep {
       : decoder_(decoder), parameters_(parameters), optimizer_(optimizer) {}
 
   /// `micro_batch(m)` makes the m-th of `micro_batches` inputs when its turn comes. `total_weights` is the sum of
-  /// target weights over all of them and all devices, known before the forward pass. `flag` of any device reaches all
-  /// of them with the step's numbers: so one device can ask all to stop after this step. `before_update` runs before
-  /// parameters change.
+  /// target weights over all of them and all devices, known before the forward pass. `flag` is asked once, after the
+  /// last backward pass, and its answer on any device reaches all of them with the step's numbers: so one device can
+  /// ask all to stop after the step that it is in. `before_update` runs before parameters change.
   StepOutput run(std::int64_t step, double learning_rate, int micro_batches,
-                 const std::function<DeviceBatch(int)>& micro_batch, double total_weights, bool flag = false,
-                 const std::function<void()>& before_update = {});
+                 const std::function<DeviceBatch(int)>& micro_batch, double total_weights,
+                 const std::function<bool()>& flag = {}, const std::function<void()>& before_update = {});
 
  private:
   Decoder& decoder_;

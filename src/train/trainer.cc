@@ -1,7 +1,9 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "data/dataset_factory.h"
 #include "mesh/device_program.h"
 #include "mesh/mpi_transport.h"
 #include "mesh/thread_transport.h"
@@ -19,7 +21,7 @@ struct Devices {
 Devices make_devices(const Config& config, const Mesh& mesh, bool launched) {
   TransportOptions options;
   options.timeout =
-      std::chrono::milliseconds(static_cast<std::int64_t>(config.real("collective_timeout_seconds") * 1000));
+      std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(config.real("collective_timeout_seconds") * 1000)));
   if (!launched) return {std::make_unique<ThreadTransport>(mesh, options), split_cores(mesh.device_count())};
   auto transport = std::make_unique<MpiTransport>(mesh, options);
   std::vector<std::vector<int>> cores{transport->cores()};
@@ -30,6 +32,9 @@ Devices make_devices(const Config& config, const Mesh& mesh, bool launched) {
 
 TrainSummary train(const Config& config, const TrainEnvironment& environment) {
   const RunSetup setup = run_setup(config, environment.launched_devices);
+  const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
+  check_sources(data, Split::train);
+  if (config.integer("eval_interval") > 0) check_sources(data, Split::eval);
   Devices local_devices = make_devices(config, setup.mesh, environment.launched_devices.value_or(1) > 1);
   Transport& transport = *local_devices.transport;
   TrainProcess process(config, setup, std::move(local_devices.transport), environment.files);
@@ -53,6 +58,7 @@ TrainSummary train(const Config& config, const TrainEnvironment& environment) {
     } catch (const std::exception& error) {
       // Before the trainer's end, which waits for the disk if a save reads its memory.
       transport.abort(device, error.what());
+      process.give_up(device, error.what());
       throw;
     }
   };

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -48,8 +49,13 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
 
 /// Lines of `steps`, marked by their loss as of this attempt.
 void write_steps(const std::filesystem::path& path, std::int64_t first, std::int64_t last, double loss) {
-  MetricsFile file(path, first);
+  MetricsFile file(path);
+  file.begin(first);
   for (std::int64_t step = first; step <= last; ++step) file.append(example(step, loss));
+}
+
+void begin(const std::filesystem::path& path, std::optional<std::int64_t> resumed_step) {
+  MetricsFile(path).begin(resumed_step);
 }
 
 TEST(StepLine, IsExactlyTheDocumentedOne) {
@@ -124,12 +130,74 @@ TEST(MetricsFile, StartingAnewKeepsTheLinesOfEarlierRuns) {
   EXPECT_EQ(std::count(notice.begin(), notice.end(), '\n'), 1);
   const std::string second = read_file(path);
   EXPECT_EQ(read_file(path.string() + ".old-1"), first);
-  { const MetricsFile file(path, 0); }
+  begin(path, 0);
   EXPECT_EQ(read_file(path), "");
   EXPECT_EQ(read_file(path.string() + ".old-1"), first);
   EXPECT_EQ(read_file(path.string() + ".old-2"), second);
-  { const MetricsFile file(path, 0); }
+  begin(path, 0);
   EXPECT_FALSE(std::filesystem::exists(path.string() + ".old-3")) << "nothing to keep in an empty file";
+}
+
+TEST(MetricsFile, ARunThatBranchesOffKeepsTheLinesOfItsOrigin) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "metrics.jsonl";
+  write_steps(path, 0, 5, 1.0);
+  const std::string trunk = read_file(path);
+  {
+    MetricsFile file(path);
+    file.begin(std::nullopt);
+    file.append(example(3));
+  }
+  EXPECT_THAT(steps_in(path), ElementsAre(3));
+  EXPECT_EQ(read_file(path.string() + ".old-1"), trunk);
+}
+
+TEST(MetricsFile, OpeningChangesNothing) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "metrics.jsonl";
+  write_steps(path, 0, 2, 1.0);
+  const std::string before = read_file(path);
+  { const MetricsFile file(path); }
+  EXPECT_EQ(read_file(path), before);
+}
+
+TEST(MetricsFile, BelongsToOneRunAtATime) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "metrics.jsonl";
+  write_steps(path, 0, 3, 1.0);
+  // Set aside, cut, and as it is: each way the file that the path names in the end is locked.
+  for (const std::optional<std::int64_t> resumed :
+       {std::optional<std::int64_t>(), std::optional<std::int64_t>(1), std::optional<std::int64_t>(2)}) {
+    MetricsFile first(path);
+    first.begin(resumed);
+    for (std::int64_t step = resumed.value_or(0); step < 2; ++step) first.append(example(step));
+    const std::string before = read_file(path);
+    MetricsFile second(path);
+    EXPECT_THAT([&] { second.begin(std::nullopt); },
+                ::testing::ThrowsMessage<Error>(AllOf(HasSubstr(path.string()), HasSubstr("another run is writing"))));
+    EXPECT_EQ(read_file(path), before);
+  }
+  begin(path, 2);  // free again
+}
+
+TEST(MetricsFile, OneThatIsSetAsideWhileAnotherRunWaitsIsNotWrittenTo) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "metrics.jsonl";
+  write_steps(path, 0, 3, 1.0);
+  MetricsFile late(path);  // opens the file that the next line renames
+  begin(path, std::nullopt);
+  late.begin(std::nullopt);
+  late.append(example(0));
+  EXPECT_THAT(steps_in(path), ElementsAre(0));
+  EXPECT_THAT(steps_in(path.string() + ".old-1"), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(MetricsFile, MayBeADevice) {
+  MetricsFile first("/dev/null");
+  first.begin(std::nullopt);
+  MetricsFile second("/dev/null");
+  second.begin(std::nullopt);
+  second.append(example(0));
 }
 
 TEST(MetricsFile, CutAnywhereTheFileContinuesWithWholeLines) {
@@ -153,7 +221,7 @@ TEST(MetricsFile, LeavesAFileAloneThatNeedsNoChange) {
   const auto path = directory.path() / "metrics.jsonl";
   write_steps(path, 0, 1, 1.0);
   const auto before = read_file(path);
-  { const MetricsFile file(path, 2); }
+  begin(path, 2);
   EXPECT_EQ(read_file(path), before);
 }
 
@@ -162,7 +230,7 @@ TEST(MetricsFile, RefusesAFileOfSomethingElse) {
   const auto path = directory.path() / "notes.txt";
   write_file(path, "{\"step\": 0}\nmy notes\nmore notes\n");
   try {
-    const MetricsFile file(path, 1);
+    begin(path, 1);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("notes.txt"), HasSubstr("line 2")));
@@ -172,17 +240,18 @@ TEST(MetricsFile, RefusesAFileOfSomethingElse) {
 
 TEST(MetricsFile, UnwritablePathIsAnErrorThatNamesIt) {
   try {
-    const MetricsFile file("/proc/no/such/metrics.jsonl", 0);
+    const MetricsFile file("/proc/no/such/metrics.jsonl");
     FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/proc/no/such/metrics.jsonl"));
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("metrics_file=/proc/no/such/metrics.jsonl: cannot be written"));
   }
 }
 
 /// Runs in a child process, whose file size limit stands in for a full disk: a write crosses it and is cut short.
 int append_over_the_limit(const std::filesystem::path& path) {
   signal(SIGXFSZ, SIG_IGN);
-  MetricsFile file(path, 0);
+  MetricsFile file(path);
+  file.begin(0);
   file.append(example(0));
   const auto one_line = static_cast<rlim_t>(std::filesystem::file_size(path));
   const rlimit limit{one_line + one_line / 2, RLIM_INFINITY};
