@@ -1,6 +1,7 @@
 // The speed of the attention kernels as a share of the GEMM peak of the same moment: peak and work alternate, pairs
 // whose two peaks differ by more than 10 % are dropped, the median is printed with the spread.
 //   attention_kernel_bench [forward|backward|both] [head_dim,…] [length,…] [pairs] [instruction set,…] [window]
+//                         [softcap]
 // An optional target; `maxtext bench attention` is the one for users.
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -58,8 +59,8 @@ class Peak {
 /// Causal, one row, 8 query heads on 2 KV heads, the last `window` keys only unless it is 0.
 class Attention {
  public:
-  Attention(std::int64_t length, std::int64_t head_dim, InstructionSet set, std::int32_t window)
-      : shape_{1, length, 8, head_dim, 1, length, 2, 2, 0, 0.125}, execution_{0, set} {
+  Attention(std::int64_t length, std::int64_t head_dim, InstructionSet set, std::int32_t window, double softcap)
+      : shape_{1, length, 8, head_dim, 1, length, 2, 2, 0, 0.125, softcap}, execution_{0, set} {
     q_ = random_values(length * 8 * head_dim, 3);
     d_o_ = random_values(length * 8 * head_dim, 4);
     k_ = random_values(length * 2 * head_dim, 5);
@@ -136,7 +137,8 @@ int main(int count, char** arguments) {
     for (const std::string& head_dim : split(argument(2, "64,128"))) {
       for (const std::string& length : split(argument(3, "4096,8192"))) {
         Attention attention(std::atoll(length.c_str()), std::atoll(head_dim.c_str()),
-                            maxtext::choose_instruction_set(isa), std::atoi(argument(6, "0").c_str()));
+                            maxtext::choose_instruction_set(isa), std::atoi(argument(6, "0").c_str()),
+                            std::atof(argument(7, "0").c_str()));
         const int pairs = std::atoi(argument(4, "7").c_str());
         const std::string name = isa + " D " + head_dim + " S " + length;
         if (which != "backward") {

@@ -27,6 +27,12 @@ constexpr std::array kBenchmarks = {
               bench::decode_weights_settings, bench::decode_weights_bench},
     Benchmark{"attention", "attention forward and backward against the GEMM peak", bench::attention_settings,
               bench::attention_bench},
+    Benchmark{"decode_attention", "attention of a decode step against the best memory read and its speed in cache",
+              bench::decode_attention_settings, bench::decode_attention_bench},
+    Benchmark{"decode",
+              "decode steps of a model against the best read, prompts against the GEMM peak; takes any configuration "
+              "key, or a configuration file first",
+              bench::decode_settings, bench::decode_bench},
     Benchmark{"step",
               "training steps against the GEMM peak, with tokens/s and memory; takes any configuration key, or "
               "a configuration file first",
@@ -73,7 +79,10 @@ int bench_command(const Arguments& arguments) {
   std::string name;
   Arguments assignments;
   std::string json_path;
-  options.add_option("benchmark", name, "gemm, bandwidth, decode_weights, attention, step or context")->required();
+  options
+      .add_option("benchmark", name,
+                  "gemm, bandwidth, decode_weights, attention, decode_attention, decode, step or context")
+      ->required();
   options.add_option("settings", assignments, "key=value ..., lists separated by commas");
   options.add_option("--json", json_path, "Write the figures with their configuration to this file");
   options.footer(all_keys_help());

@@ -6,6 +6,7 @@ namespace {
 struct Group {
   std::int64_t kv_heads;
   std::int64_t kv_head_begin;
+  double softcap;
 };
 
 /// The rules for the first six inputs, which forward and backward share.
@@ -25,6 +26,7 @@ void check_common(std::string_view name, Group group, InputSpecs in) {
                 "query_heads must be a multiple of kv_heads");
   require_shape(group.kv_head_begin >= 0 && group.kv_head_begin + k[3] <= group.kv_heads, name, in,
                 "kv_head_begin + heads must lie within kv_heads");
+  require_shape(group.softcap >= 0, name, in, "softcap must be positive, or 0 for none");
 }
 
 TensorSpec logsumexp_spec(const TensorSpec& q) {
@@ -41,7 +43,7 @@ double forward_flops(double area, std::int64_t kv_heads, InputSpecs in) {
 
 std::vector<OutputSpec> AttentionForward::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {6, 8});
-  check_common(name, {kv_heads, kv_head_begin}, inputs);
+  check_common(name, {kv_heads, kv_head_begin, softcap}, inputs);
   const TensorSpec logsumexp = logsumexp_spec(inputs[0]);
   const bool in_place = inputs.size() == 8;
   if (in_place) {
@@ -57,7 +59,7 @@ double AttentionForward::flops(InputSpecs inputs) const { return forward_flops(a
 
 std::vector<OutputSpec> AttentionBackward::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {9, 10});
-  check_common(name, {kv_heads, kv_head_begin}, inputs);
+  check_common(name, {kv_heads, kv_head_begin, softcap}, inputs);
   require_shape(inputs[6] == inputs[0] && inputs[8] == inputs[0], name, inputs, "o and do must have the spec of q");
   require_shape(inputs[7] == logsumexp_spec(inputs[0]), name, inputs,
                 "logsumexp must be [B, query_heads, T] in the accumulation dtype");

@@ -17,13 +17,15 @@ namespace maxtext {
 ///   gathered_slots int32 [B, P·T_kv]: for original token j, its place p·T_kv + t
 ///   key_begin, key_end int32 [B, T]: query i sees original tokens key_begin[i] <= j < key_end[i]
 ///   (optional) o [B, T, query_heads, D], logsumexp [B, query_heads, T]: written in place for the heads of this group
-/// Outputs o and logsumexp. Query head h reads KV head h / (query_heads / kv_heads). With s = scale · q · kᵀ:
+/// Outputs o and logsumexp. Query head h reads KV head h / (query_heads / kv_heads). With s = scale · q · kᵀ, or with
+/// `softcap` s = softcap · tanh(scale · q · kᵀ / softcap) (Gemma 2; Bello et al. 2016):
 ///   logsumexp = log Σ exp(s), o = Σ exp(s − logsumexp) · v; a query without keys has o = 0, logsumexp = −∞.
 /// Keys outside every interval are never read: padding may hold NaN. Normalised outputs with their logsumexp are the
 /// associative, empty-safe states that merging needs (flash-decoding; FlashInfer's AttentionState).
 struct AttentionForward {
   static constexpr std::string_view name = "attention_forward";
   double scale = 1;
+  double softcap = 0;  ///< 0: none, at no cost
   std::int64_t kv_heads = 1;
   std::int64_t kv_head_begin = 0;
   /// Visible (query, key) pairs of one head on this device, from the plan: counts FLOPs, has no effect on results.
@@ -36,11 +38,13 @@ struct AttentionForward {
 /// optionally dq [B, T, query_heads, D] to be written in place for the heads of this group.
 /// Outputs: dq; dk, dv [P, B, T_kv, heads, D] in the accumulation dtype, zero where no query looked.
 ///   Δ = rowsum(do ∘ o); p = exp(s − logsumexp); dv = pᵀ·do; ds = p ∘ (do·vᵀ − Δ)·scale; dq = ds·k; dk = dsᵀ·q
+/// With `softcap`, ds is multiplied by 1 − (s/softcap)² as well.
 /// Deterministic: sums are ordered by shapes, never by the number of threads (FlashAttention-2's one pass with five
 /// GEMMs a tile; dq partials per key group are added in group order).
 struct AttentionBackward {
   static constexpr std::string_view name = "attention_backward";
   double scale = 1;
+  double softcap = 0;  ///< 0: none, at no cost
   std::int64_t kv_heads = 1;
   std::int64_t kv_head_begin = 0;
   double area = 0;

@@ -15,6 +15,7 @@ std::vector<OutputSpec> LinearCrossEntropy::infer(InputSpecs inputs) const {
   require_shape(inputs[3] == TensorSpec{tokens, DType::float32}, name, inputs, "target_weights must be float32 [...]");
   require_shape(inputs[4] == TensorSpec{{}, DType::float32}, name, inputs, "inverse_denominator must be float32 []");
   require_shape(chunk_tokens >= 1, name, inputs, "chunk_tokens must be at least 1");
+  require_shape(softcap >= 0, name, inputs, "softcap must be positive, or 0 for none");
   std::vector<OutputSpec> outputs{{.spec = {{2}, DType::float64}}, {.spec = {tokens, DType::float32}}};
   if (with_gradient) {
     require_shape(inputs[5] == TensorSpec{weight.shape, accumulation_dtype(weight.dtype)}, name, inputs,

@@ -11,7 +11,8 @@ namespace maxtext {
 /// Inputs: hidden [..., E], weight [V, E], targets int32 [...], target_weights float32 [...],
 /// inverse_denominator float32 [] (1 / Σ of target weights over all devices and micro-batches),
 /// and with `with_gradient` also destination [V, E].
-/// With logits = hidden · weightᵀ, lse = logsumexp(logits), w = target weight:
+/// With logits = hidden · weightᵀ (with `softcap`: softcap · tanh(hidden · weightᵀ / softcap), as in Gemma 2),
+/// lse = logsumexp(logits), w = target weight:
 ///   nll = lse − logits[target], z = z_loss_multiplier · lse²
 /// Outputs: sums float64 [2] = (Σ w·nll, Σ w·z); nll float32 [...] (0 where w = 0);
 /// and with `with_gradient` the gradient of (Σ w·(nll + z)) · inverse_denominator:
@@ -22,6 +23,7 @@ struct LinearCrossEntropy {
   static constexpr std::string_view name = "linear_cross_entropy";
   std::int64_t chunk_tokens = 1024;
   double z_loss_multiplier = 0;
+  double softcap = 0;  ///< 0: none
   bool with_gradient = true;
   bool accumulate = true;
   std::vector<OutputSpec> infer(InputSpecs inputs) const;

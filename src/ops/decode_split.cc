@@ -59,7 +59,11 @@ class Deal {
 
   void deal_whole_pieces() {
     for (Piece& piece : pieces_) {
-      if (piece.whole) whole_.push_back(&piece.chunk);
+      if (piece.whole) {
+        whole_.push_back(&piece.chunk);
+      } else {
+        divisible_.push_back(piece.chunk);
+      }
       (piece.whole ? whole_total_ : divisible_total_) += piece.chunk.length();
     }
     std::ranges::stable_sort(whole_, std::greater(), [](const DecodeChunk* chunk) { return chunk->length(); });
@@ -114,29 +118,44 @@ class Deal {
     chunk.worker = worker;
   }
 
+  /// How much of a piece's last `left` positions a worker with `room` can take, so that no chunk is too short.
+  static std::int64_t portion(std::int64_t left, std::int64_t room) {
+    if (left <= room) return left;
+    const std::int64_t taken = std::min(room, left - kShortestDecodeChunk);
+    return taken < kShortestDecodeChunk ? 0 : taken;
+  }
+
+  /// The first piece of which a worker can take so much that it is full or has room for more; else the piece of which
+  /// it can take most; the end where there is none. `left`: what is left of each piece.
+  static std::size_t choose(std::span<const std::int64_t> left, std::int64_t room) {
+    std::size_t best = left.size();
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const std::int64_t taken = left[i] == 0 ? 0 : portion(left[i], room);
+      if (taken > most) {
+        most = taken;
+        best = i;
+      }
+      if (taken > 0 && (taken == room || room - taken >= kShortestDecodeChunk)) return i;
+    }
+    return best;
+  }
+
   /// The divisible pieces cut such that no worker has more than `limit`, or nothing where they do not fit.
   std::optional<std::vector<DecodeChunk>> pour(std::int64_t limit) const {
     std::vector<DecodeChunk> chunks;
     std::int64_t rest = divisible_total_;
-    auto piece = pieces_.begin();
-    std::int64_t begin = -1;  // of what is left of *piece
+    std::vector<std::int64_t> left;
+    for (const DecodeChunk& piece : divisible_) left.push_back(piece.length());
     for (int worker = 0; worker < static_cast<int>(loads_.size()) && rest > 0; ++worker) {
       std::int64_t room = limit - loads_[static_cast<std::size_t>(worker)];
-      while (rest > 0) {
-        while (piece->whole) ++piece;
-        if (begin < 0) begin = piece->chunk.begin;
-        const std::int64_t left = piece->chunk.end - begin;
-        std::int64_t taken = std::min(left, room);
-        if (taken < left) taken = std::min(taken, left - kShortestDecodeChunk);
-        if (taken < kShortestDecodeChunk) break;
-        chunks.push_back({piece->chunk.sequence, piece->chunk.kv_head, begin, begin + taken, worker});
+      for (std::size_t i = choose(left, room); i < left.size(); i = choose(left, room)) {
+        const std::int64_t taken = portion(left[i], room);
+        const std::int64_t begin = divisible_[i].end - left[i];
+        chunks.push_back({divisible_[i].sequence, divisible_[i].kv_head, begin, begin + taken, worker});
+        left[i] -= taken;
         room -= taken;
         rest -= taken;
-        begin += taken;
-        if (taken == left) {
-          ++piece;
-          begin = -1;
-        }
       }
     }
     if (rest > 0) return std::nullopt;
@@ -167,6 +186,7 @@ class Deal {
 
   std::vector<Piece> pieces_;
   std::vector<DecodeChunk*> whole_;
+  std::vector<DecodeChunk> divisible_;
   std::vector<std::int64_t> loads_;  ///< of whole pieces
   std::int64_t whole_total_ = 0;
   std::int64_t divisible_total_ = 0;

@@ -35,9 +35,9 @@ struct DecodeChunk {
 /// kShortestDecodeChunk; shorter ones are dealt whole.
 ///
 /// Whole ones go, longest first, to the worker with the least; then moves and exchanges that lower the maximum. The
-/// others are poured into what room is left below a limit, in order, cut where a worker is full (McNaughton's
-/// wrap-around rule, which is optimal where chunks may have any length); the lowest limit that holds everything is
-/// found by bisection. At most workers − 1 cuts. Throws Error for fewer than one worker or KV head.
+/// others are poured into what room is left below a limit, cut where a worker is full (McNaughton's wrap-around rule,
+/// which is optimal where chunks may have any length), in order unless another piece fills a worker better; the lowest
+/// limit that holds everything is found by bisection. Throws Error for fewer than one worker or KV head.
 std::vector<DecodeChunk> plan_decode_split(std::span<const DecodeRange> ranges, std::int64_t kv_heads, int workers);
 
 /// Chunks cut at the multiples of `chunk` positions and nowhere else, whatever else is in the batch; runs of them are

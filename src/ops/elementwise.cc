@@ -15,6 +15,13 @@ std::vector<OutputSpec> Scale::infer(InputSpecs inputs) const {
   return {{.spec = inputs[0]}};
 }
 
+std::vector<OutputSpec> SoftCap::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {1});
+  require_floating(inputs[0].dtype, name, inputs);
+  require_shape(cap > 0, name, inputs, "cap must be positive");
+  return {{.spec = inputs[0], .aliases_input = in_place ? 0 : -1}};
+}
+
 std::vector<OutputSpec> Cast::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {1});
   require_floating(inputs[0].dtype, name, inputs);

@@ -22,6 +22,15 @@ struct Scale {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
+/// (x) -> cap · tanh(x / cap): bounds logits to ±cap (Gemma 2). With `in_place` the result takes the memory of x. It
+/// has no derivative of its own: those of attention and cross-entropy contain it.
+struct SoftCap {
+  static constexpr std::string_view name = "soft_cap";
+  double cap = 1;
+  bool in_place = false;
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
 /// (x) -> x in another floating-point dtype, rounded to nearest even.
 struct Cast {
   static constexpr std::string_view name = "cast";

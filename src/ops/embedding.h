@@ -8,9 +8,8 @@
 
 namespace maxtext {
 
-/// (table [V, E], ids int32 [...]) -> [..., E], row ids[i] of the table; float32 for a table as it is stored, in bfloat16
-/// or float16, else in its dtype. Ids outside [0, V) are the loader's error
-/// and must not reach an engine.
+/// (table [V, E], ids int32 [...]) -> [..., E], row ids[i] of the table; float32 for a table as it is stored, in
+/// bfloat16 or float16, else in its dtype. Ids outside [0, V) are the loader's error and must not reach an engine.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   std::vector<OutputSpec> infer(InputSpecs inputs) const;

@@ -35,11 +35,11 @@ class Engine {
   /// An input of the program: `bytes` row-major elements of `spec` (ignored by engines without data; may be empty
   /// there).
   virtual Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) = 0;
-  /// A tensor over `bytes`, row-major elements of `spec` in memory that somebody else owns and nobody changes, such as a
-  /// mapped file; `owner` is kept until the last tensor of it is gone. It may only be read: `write` and ops that work in
-  /// place throw Error. The memory meter counts it as borrowed, not as allocated. Engines that cannot compute where the
-  /// bytes lie (memory of their own, or the address is no multiple of the element's size) copy them, as `input` does;
-  /// engines without data ignore them, and they may be empty there.
+  /// A tensor over `bytes`, row-major elements of `spec` in memory that somebody else owns and nobody changes, such as
+  /// a mapped file; `owner` is kept until the last tensor of it is gone. It may only be read: `write` and ops that work
+  /// in place throw Error. The memory meter counts it as borrowed, not as allocated. Engines that cannot compute where
+  /// the bytes lie (memory of their own, or the address is no multiple of the element's size) copy them, as `input`
+  /// does; engines without data ignore them, and they may be empty there.
   virtual Tensor borrow(const TensorSpec& spec, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
   /// Copies a tensor's contents out. Between steps only: no decision inside a step may depend on it.
   virtual void read(const Tensor& tensor, std::span<std::byte> destination) = 0;

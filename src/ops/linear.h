@@ -8,12 +8,12 @@
 
 namespace maxtext {
 
-/// (x [..., I], weight [O, I]) -> x · weightᵀ [..., O] in the dtype of x; a third input, bias [O], is added to every row.
-/// With float32 x the weight may be as it is stored, bfloat16 or float16, and the bias in either dtype: they are widened
-/// exactly, and products and sums are float32; x is not rounded.
-/// A row's result depends on that row only, bit for bit, whatever the number of rows or threads. An engine made for
-/// decoding (CpuEngineOptions::fast_few_rows) has two ways to multiply, which round differently: one for 1 to 16 rows,
-/// one for more. There the law holds among calls of 1 to 16 rows, and among calls of more.
+/// (x [..., I], weight [O, I]) -> x · weightᵀ [..., O] in the dtype of x; a third input, bias [O], is added to every
+/// row. With float32 x the weight may be as it is stored, bfloat16 or float16, and the bias in either dtype: they are
+/// widened exactly, and products and sums are float32; x is not rounded. A row's result depends on that row only, bit
+/// for bit, whatever the number of rows or threads. An engine made for decoding (CpuEngineOptions::fast_few_rows) has
+/// two ways to multiply, which round differently: one for 1 to 16 rows, one for more. There the law holds among calls
+/// of 1 to 16 rows, and among calls of more.
 struct Linear {
   static constexpr std::string_view name = "linear";
   std::vector<OutputSpec> infer(InputSpecs inputs) const;

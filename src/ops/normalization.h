@@ -8,9 +8,8 @@
 
 namespace maxtext {
 
-/// (x [..., N], weight [N]) -> x / sqrt(mean(x²) + epsilon) · (weight + weight_offset) [..., N]. With float32 x the weight
-/// may be as it is stored, bfloat16 or float16.
-/// weight_offset is 1 in Gemma's (1 + w) norms.
+/// (x [..., N], weight [N]) -> x / sqrt(mean(x²) + epsilon) · (weight + weight_offset) [..., N]. With float32 x the
+/// weight may be as it is stored, bfloat16 or float16. weight_offset is 1 in Gemma's (1 + w) norms.
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
   double epsilon = 1e-6;

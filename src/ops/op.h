@@ -6,12 +6,16 @@
 
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/cache_append.h"
+#include "ops/cache_read.h"
 #include "ops/collectives.h"
 #include "ops/cross_entropy.h"
+#include "ops/decode_attention.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/layout.h"
 #include "ops/linear.h"
+#include "ops/merge_states.h"
 #include "ops/normalization.h"
 #include "ops/optimizer.h"
 #include "ops/reduction.h"
@@ -19,11 +23,11 @@
 
 namespace maxtext {
 
-using Op =
-    std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward, RmsNorm,
-                 RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale, Cast, Fill,
-                 Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares, LinearCrossEntropy, AttentionForward,
-                 AttentionBackward, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
+using Op = std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward,
+                        RmsNorm, RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale,
+                        SoftCap, Cast, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares,
+                        LinearCrossEntropy, AttentionForward, AttentionBackward, DecodeAttention, MergeStates,
+                        CacheAppend, CacheRead, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
 
 std::string_view op_name(const Op& op);
 

@@ -19,6 +19,7 @@ struct AttentionProblem {
   double scale = 1;
   std::vector<double> q, k, v, d_o;
   std::vector<std::int32_t> key_begin, key_end;
+  double softcap = 0;
 };
 
 struct AttentionResult {
@@ -28,7 +29,8 @@ struct AttentionResult {
 inline AttentionProblem random_problem(std::int64_t batch, std::int64_t length, std::int64_t query_heads,
                                        std::int64_t kv_heads, std::int64_t head_dim, std::uint32_t seed) {
   AttentionProblem x{batch, length, query_heads, kv_heads, head_dim, 1 / std::sqrt(static_cast<double>(head_dim)),
-                     {},    {},     {},          {},       {},       {}};
+                     {},    {},     {},          {},       {},       {},
+                     0};
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
   const auto fill = [&](std::vector<double>& values, std::int64_t heads) {
@@ -81,6 +83,7 @@ inline AttentionResult brute_force(const AttentionProblem& x) {
   const std::int64_t group = x.query_heads / x.kv_heads;
   const std::int64_t D = x.head_dim;
   std::vector<double> p(static_cast<std::size_t>(x.length));
+  std::vector<double> slope(p.size(), 1.0);
   for (std::int64_t b = 0; b < x.batch; ++b) {
     for (std::int64_t i = 0; i < x.length; ++i) {
       const std::int32_t begin = x.key_begin[static_cast<std::size_t>(b * x.length + i)];
@@ -98,8 +101,12 @@ inline AttentionResult brute_force(const AttentionProblem& x) {
         };
         double highest = -std::numeric_limits<double>::infinity();
         for (std::int64_t j = begin; j < end; ++j) {
-          p[static_cast<std::size_t>(j)] =
-              x.scale * dot(&x.q[static_cast<std::size_t>(row)], &x.k[static_cast<std::size_t>(key(j))]);
+          double score = x.scale * dot(&x.q[static_cast<std::size_t>(row)], &x.k[static_cast<std::size_t>(key(j))]);
+          if (x.softcap > 0) {
+            score = x.softcap * std::tanh(score / x.softcap);
+            slope[static_cast<std::size_t>(j)] = 1 - score * score / (x.softcap * x.softcap);
+          }
+          p[static_cast<std::size_t>(j)] = score;
           highest = std::max(highest, p[static_cast<std::size_t>(j)]);
         }
         double sum = 0;
@@ -116,7 +123,7 @@ inline AttentionResult brute_force(const AttentionProblem& x) {
         for (std::int64_t j = begin; j < end; ++j) {
           const double probability = p[static_cast<std::size_t>(j)];
           const double ds =
-              x.scale * probability *
+              x.scale * probability * slope[static_cast<std::size_t>(j)] *
               (dot(&x.d_o[static_cast<std::size_t>(row)], &x.v[static_cast<std::size_t>(key(j))]) - delta);
           for (std::int64_t d = 0; d < D; ++d) {
             const std::size_t at_query = static_cast<std::size_t>(row + d);
@@ -236,7 +243,8 @@ DeviceResult<T> run_on_devices(const AttentionProblem& x, const RunOptions& opti
         k[to] = static_cast<T>(x.k[from]);
         v[to] = static_cast<T>(x.v[from]);
       });
-      const AttentionShape shape{x.batch, slots, x.query_heads, D, P, slots, heads, x.kv_heads, first, x.scale};
+      const AttentionShape shape{x.batch, slots,      x.query_heads, D,       P,        slots,
+                                 heads,   x.kv_heads, first,         x.scale, x.softcap};
       attention_forward(shape, q.data(), k.data(), v.data(), gathered.data(), begin.data(), end.data(), o.data(),
                         logsumexp.data(), workspace, options.execution);
       if (!options.backward) continue;

@@ -130,6 +130,39 @@ TEST(AttentionKernel, LargeScoresStayExact) {
   }
 }
 
+/// Caps far above the scores, among them, and so far below that nearly all are cut.
+TEST(AttentionKernel, SoftCaps) {
+  for (const double cap : {50.0, 4.0, 0.5}) {
+    for (const double scale : {0.25, 3.0}) {
+      for (const std::int64_t head_dim : {16, 20}) {
+        AttentionProblem x = testing::random_problem(1, 330, 6, 2, head_dim, static_cast<std::uint32_t>(cap * 10));
+        testing::see_documents(x, {1, 300, 20}, 100);
+        x.scale = scale;
+        x.softcap = cap;
+        expect_exact(x, "softcap " + std::to_string(cap) + " scale " + std::to_string(scale),
+                     testing::shuffled_order(330, 3, 7), 1);
+      }
+    }
+  }
+}
+
+TEST(AttentionKernel, AHugeSoftCapIsNone) {
+  AttentionProblem x = testing::random_problem(1, 90, 2, 1, 16, 3);
+  testing::see_causally(x);
+  const AttentionResult expected = testing::brute_force(x);
+  x.softcap = 1e6;
+  for (const InstructionSet set : available_instruction_sets()) {
+    expect_close(testing::run_on_devices<double>(x, {testing::one_device(90), {1, set}, 0}), expected, 1e-10, "huge");
+  }
+}
+
+TEST(AttentionKernel, RefusesANegativeSoftCap) {
+  AttentionProblem x = testing::random_problem(1, 3, 1, 1, 16, 3);
+  testing::see_causally(x);
+  x.softcap = -1;
+  EXPECT_THROW(testing::run_on_devices<float>(x, {testing::one_device(3), {}, 0}), Error);
+}
+
 /// Rows have the bits of one device, whatever the split and the number of threads.
 TEST(AttentionKernel, ForwardIsBitwiseThatOfOneDevice) {
   const std::int64_t length = 816;  // divisible by 3, 8 and 16
@@ -144,6 +177,8 @@ TEST(AttentionKernel, ForwardIsBitwiseThatOfOneDevice) {
   testing::see_randomly(problems.back(), 78);
   problems.push_back(problems[0]);
   problems.back().scale = 20;  // factors and probabilities underflow to 0
+  problems.push_back(problems[2]);
+  problems.back().softcap = 2;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const AttentionProblem& x = problems[i];
     for (const InstructionSet set : available_instruction_sets()) {

@@ -41,8 +41,11 @@ TEST(Borrow, IsOnlyRead) {
   EXPECT_EQ(get<float>(*device, device->apply_one(Add{}, {view, mine})), (Floats{13, 24}));
   EXPECT_EQ(get<float>(*device, device->apply_one(Add{.in_place = true}, {mine, view})), (Floats{13, 24}));
   for (const Tensor& read_only : {tensor, view}) {
-    EXPECT_THAT([&] { device->apply_one(Add{.in_place = true}, {read_only, read_only}); },
-                ::testing::ThrowsMessage<Error>("add: input 0 would be overwritten, but its memory is borrowed"));
+    EXPECT_THAT(
+        [&] {
+          device->apply_one(Add{.in_place = true}, {read_only, read_only});
+        },
+        ::testing::ThrowsMessage<Error>("add: input 0 would be overwritten, but its memory is borrowed"));
   }
   EXPECT_THAT([&] { device->write(view, std::as_bytes(std::span(*owner)).first(8)); },
               ::testing::ThrowsMessage<Error>("write: the memory of float32[2] is borrowed"));
@@ -53,8 +56,11 @@ TEST(Borrow, IsOnlyRead) {
 TEST(Borrow, ACountOfBytesThatDoesNotFitIsAnError) {
   CpuDevice device;
   const Floats values(3);
-  EXPECT_THAT([&] { device->borrow({{4}, DType::float32}, std::as_bytes(std::span(values)), nullptr); },
-              ::testing::ThrowsMessage<Error>("borrow: float32[4] takes 16 bytes, but 12 were given"));
+  EXPECT_THAT(
+      [&] {
+        device->borrow({{4}, DType::float32}, std::as_bytes(std::span(values)), nullptr);
+      },
+      ::testing::ThrowsMessage<Error>("borrow: float32[4] takes 16 bytes, but 12 were given"));
   EXPECT_EQ(device->borrow({{0, 4}, DType::float32}, {}, nullptr).elements(), 0);
 }
 

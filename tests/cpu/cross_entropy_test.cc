@@ -53,7 +53,7 @@ struct Expected {
   Doubles sums{0, 0}, nll, dhidden, dweight;
 };
 
-Expected reference(const Case& c, double z_multiplier) {
+Expected reference(const Case& c, double z_multiplier, double softcap = 0) {
   Expected e;
   e.dhidden.assign(c.hidden.size(), 0);
   e.dweight.assign(c.weight.size(), 0);
@@ -65,9 +65,15 @@ Expected reference(const Case& c, double z_multiplier) {
       continue;
     }
     Doubles logits(vocabulary, 0.0);
+    Doubles slope(vocabulary, 1.0);
     double sum = 0;
     for (std::size_t v = 0; v < vocabulary; ++v) {
       for (std::size_t i = 0; i < width; ++i) logits[v] += c.hidden[t * width + i] * c.weight[v * width + i];
+      if (softcap > 0) {
+        const double tangent = std::tanh(logits[v] / softcap);
+        logits[v] = softcap * tangent;
+        slope[v] = 1 - tangent * tangent;
+      }
       sum += std::exp(logits[v]);
     }
     const double lse = std::log(sum);
@@ -77,7 +83,7 @@ Expected reference(const Case& c, double z_multiplier) {
     e.sums[1] += w * z_multiplier * lse * lse;
     for (std::size_t v = 0; v < vocabulary; ++v) {
       double dlogit = std::exp(logits[v]) / sum * (1 + 2 * z_multiplier * lse) - (v == target ? 1 : 0);
-      dlogit *= w * static_cast<double>(c.inverse_denominator);
+      dlogit *= slope[v] * w * static_cast<double>(c.inverse_denominator);
       for (std::size_t i = 0; i < width; ++i) {
         e.dhidden[t * width + i] += dlogit * c.weight[v * width + i];
         e.dweight[v * width + i] += dlogit * c.hidden[t * width + i];
@@ -118,6 +124,21 @@ TEST(LinearCrossEntropy, EqualsTheFormulaInChunksOfAnySize) {
   }
 }
 
+TEST(LinearCrossEntropy, SoftCapInRowsOfAnyLength) {
+  CpuDevice device(2);
+  for (const std::int64_t vocabulary : {5, 33, 1024, 2500}) {
+    for (const double cap : {0.7, 5.0, 100.0}) {
+      const Case c = make_case(20, 9, vocabulary);
+      const Expected e = reference(c, 1e-2, cap);
+      const LinearCrossEntropy op{.chunk_tokens = 7, .z_loss_multiplier = 1e-2, .softcap = cap};
+      expect_reference<double>(run_case<double>(*device, c, op), *device, c, e, 1e-12);
+      expect_reference<float>(run_case<float>(*device, c, op), *device, c, e, 3e-6);
+      const LinearCrossEntropy forward{.z_loss_multiplier = 1e-2, .softcap = cap, .with_gradient = false};
+      expect_reference<float>(run_case<float>(*device, c, forward), *device, c, e, 3e-6);
+    }
+  }
+}
+
 TEST(LinearCrossEntropy, WithoutGradientAndWithoutAccumulation) {
   CpuDevice device(1);
   Case c = make_case(50, 9, 33);
@@ -130,20 +151,22 @@ TEST(LinearCrossEntropy, WithoutGradientAndWithoutAccumulation) {
 
 TEST(LinearCrossEntropy, GradientIsThatOfTheWeightedSums) {
   CpuDevice device(1);
-  const LinearCrossEntropy op{.z_loss_multiplier = 0.05};
-  Case c = make_case(4, 3, 5);
-  const Doubles dhidden = get<double>(*device, run_case<double>(*device, c, op)[2]);
-  const auto loss = [&] {
-    const Doubles sums = get<double>(*device, run_case<double>(*device, c, op)[0]);
-    return (sums[0] + sums[1]) * static_cast<double>(c.inverse_denominator);
-  };
-  for (std::size_t i = 0; i < c.hidden.size(); ++i) {
-    const double saved = c.hidden[i];
-    c.hidden[i] = saved + 1e-5;
-    const double above = loss();
-    c.hidden[i] = saved - 1e-5;
-    EXPECT_NEAR((above - loss()) / 2e-5, dhidden[i], 1e-9) << i;
-    c.hidden[i] = saved;
+  for (const double softcap : {0.0, 1.5}) {
+    const LinearCrossEntropy op{.z_loss_multiplier = 0.05, .softcap = softcap};
+    Case c = make_case(4, 3, 5);
+    const Doubles dhidden = get<double>(*device, run_case<double>(*device, c, op)[2]);
+    const auto loss = [&] {
+      const Doubles sums = get<double>(*device, run_case<double>(*device, c, op)[0]);
+      return (sums[0] + sums[1]) * static_cast<double>(c.inverse_denominator);
+    };
+    for (std::size_t i = 0; i < c.hidden.size(); ++i) {
+      const double saved = c.hidden[i];
+      c.hidden[i] = saved + 1e-5;
+      const double above = loss();
+      c.hidden[i] = saved - 1e-5;
+      EXPECT_NEAR((above - loss()) / 2e-5, dhidden[i], 1e-9) << i;
+      c.hidden[i] = saved;
+    }
   }
 }
 

@@ -54,9 +54,7 @@ class CpuDevice {
  public:
   explicit CpuDevice(int threads = 1) : CpuDevice(CpuEngineOptions{.threads = threads}) {}
   explicit CpuDevice(CpuEngineOptions options)
-      : transport_(Mesh({1, 1, 1, 1})),
-        communicator_(transport_.communicator(0)),
-        engine_(options, *communicator_) {}
+      : transport_(Mesh({1, 1, 1, 1})), communicator_(transport_.communicator(0)), engine_(options, *communicator_) {}
 
   CpuEngine& operator*() { return engine_; }
   CpuEngine* operator->() { return &engine_; }

@@ -51,6 +51,16 @@ TYPED_TEST(Forward, Linear) {
   }
 }
 
+TYPED_TEST(Forward, SoftCap) {
+  const Tensor x = random<TypeParam>(*this->device, {3, 4000}, 1);
+  Doubles expected;
+  for (const double value : this->wide(x)) expected.push_back(0.8 * std::tanh(value / 0.8));
+  this->expect_close(this->device->apply_one(SoftCap{.cap = 0.8}, {x}), expected, "soft cap");
+  const Tensor in_place = this->device->apply_one(SoftCap{.cap = 0.8, .in_place = true}, {x});
+  EXPECT_EQ(in_place.storage(), x.storage());
+  this->expect_close(in_place, expected, "soft cap in place");
+}
+
 TYPED_TEST(Forward, RmsNorm) {
   for (const std::int64_t n : {1, 8, 16, 37, 128}) {
     const Tensor x = random<TypeParam>(*this->device, {3, n}, 1);

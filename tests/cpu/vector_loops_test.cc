@@ -63,6 +63,35 @@ TEST_P(VectorLoopsTest, ExponentialsKeepEveryNan) {
   for (const float value : out) EXPECT_TRUE(std::isnan(value));
 }
 
+TEST_P(VectorLoopsTest, SoftCapIsAccurateToFourUnitsInTheLastPlaceNearZeroToo) {
+  std::vector<float> x;
+  for (double exponent = -30; exponent < 7; exponent += 1e-3) {
+    x.push_back(static_cast<float>(std::exp2(exponent)));
+    x.push_back(-x.back());
+  }
+  std::vector<float> y(x.size());
+  loops.soft_cap(static_cast<std::int64_t>(x.size()), 1.0F, x.data(), y.data());
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::tanh(static_cast<double>(x[i]));
+    worst = std::max(worst, std::abs(static_cast<double>(y[i]) / exact - 1));
+    EXPECT_LE(std::abs(y[i]), 1.0F) << x[i];
+  }
+  EXPECT_LT(worst, 0x1p-21);
+}
+
+TEST_P(VectorLoopsTest, SoftCapInPlaceAtTheEndsAndOfNan) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> x{0.0F, kInfinity, -kInfinity, 1e30F, std::numeric_limits<float>::quiet_NaN(), 15.0F};
+  loops.soft_cap(6, 30.0F, x.data(), x.data());
+  EXPECT_EQ(x[0], 0.0F);
+  EXPECT_EQ(x[1], 30.0F);
+  EXPECT_EQ(x[2], -30.0F);
+  EXPECT_EQ(x[3], 30.0F);
+  EXPECT_TRUE(std::isnan(x[4]));
+  EXPECT_NEAR(x[5], 30 * std::tanh(0.5), 1e-5);
+}
+
 TEST_P(VectorLoopsTest, AnElementsResultDoesNotDependOnItsPlace) {
   std::vector<float> gate(40), up(40, 1.5F), all(40), part(40);
   for (std::size_t i = 0; i < 40; ++i) gate[i] = std::sin(static_cast<float>(i)) * 3.0F;

@@ -26,8 +26,7 @@ class GuardedCopy {
     constexpr std::size_t kPage = 4096;
     const std::size_t pages = (bytes.size() + kPage - 1) / kPage * kPage;
     size_ = pages + kPage;
-    base_ = static_cast<std::byte*>(
-        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ = static_cast<std::byte*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (base_ == MAP_FAILED || mprotect(base_ + pages, kPage, PROT_NONE) != 0) fail("mmap failed");
     data_ = base_ + pages - bytes.size();
     std::memcpy(data_, bytes.data(), bytes.size());

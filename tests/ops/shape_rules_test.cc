@@ -54,6 +54,19 @@ TEST(ShapeRules, Linear) {
               HasSubstr("accumulation dtype"));
 }
 
+TEST(ShapeRules, SoftCaps) {
+  EXPECT_EQ(specs(SoftCap{.cap = 30}, {f32({2, 4})}), (std::vector{f32({2, 4})}));
+  EXPECT_EQ(infer(SoftCap{.cap = 30, .in_place = true}, std::vector{f32({2, 4})})[0].aliases_input, 0);
+  EXPECT_THAT(refusal(SoftCap{.cap = 0}, {f32({2, 4})}), HasSubstr("cap must be positive"));
+  EXPECT_THAT(refusal(SoftCap{.cap = 30}, {i32({2, 4})}), HasSubstr("floating-point"));
+  const std::vector<TensorSpec> attention = {f32({1, 3, 2, 4}), f32({1, 1, 3, 2, 4}), f32({1, 1, 3, 2, 4}),
+                                             i32({1, 3}),       i32({1, 3}),          i32({1, 3})};
+  EXPECT_EQ(refusal(AttentionForward{.softcap = 5, .kv_heads = 2}, attention), "accepted");
+  EXPECT_THAT(refusal(AttentionForward{.softcap = -5, .kv_heads = 2}, attention), HasSubstr("softcap"));
+  const std::vector<TensorSpec> loss = {f32({3, 4}), f32({9, 4}), i32({3}), f32({3}), f32({})};
+  EXPECT_THAT(refusal(LinearCrossEntropy{.softcap = -5, .with_gradient = false}, loss), HasSubstr("softcap"));
+}
+
 TEST(ShapeRules, ParametersAsTheyAreStored) {
   EXPECT_EQ(specs(RmsNorm{}, {f32({2, 4}), bf16({4})}), (std::vector{f32({2, 4})}));
   EXPECT_EQ(specs(RmsNorm{}, {f32({2, 4}), f16({4})}), (std::vector{f32({2, 4})}));

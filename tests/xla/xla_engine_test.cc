@@ -62,11 +62,17 @@ TEST(XlaEngine, RefusesWeightsThatItWouldHaveToWiden) {
   const Tensor scale = engine.input({{3}, DType::float16}, std::vector<std::byte>(6));
   const Tensor ids = input<std::int32_t>(engine, {1}, {0});
   const std::string refusal = "the xla spike computes in the dtype of its parameters; ";
-  EXPECT_EQ(error_of([&] { engine.apply_one(Linear{}, {x, weight}); }),
+  EXPECT_EQ(error_of([&] {
+              engine.apply_one(Linear{}, {x, weight});
+            }),
             "linear: " + refusal + "bfloat16[5, 3] would have to be float32");
-  EXPECT_EQ(error_of([&] { engine.apply_one(RmsNorm{}, {x, scale}); }),
+  EXPECT_EQ(error_of([&] {
+              engine.apply_one(RmsNorm{}, {x, scale});
+            }),
             "rms_norm: " + refusal + "float16[3] would have to be float32");
-  EXPECT_EQ(error_of([&] { engine.apply_one(Embedding{}, {weight, ids}); }),
+  EXPECT_EQ(error_of([&] {
+              engine.apply_one(Embedding{}, {weight, ids});
+            }),
             "embedding: " + refusal + "bfloat16[5, 3] would have to be float32");
 }
 
@@ -77,7 +83,9 @@ TEST(XlaEngine, BorrowedMemoryIsAnArgumentThatIsNotWritten) {
   EXPECT_EQ(read(engine, x), owned);
   EXPECT_EQ(error_of([&] { engine.write(x, std::as_bytes(std::span(owned))); }),
             "write: the memory of float32[4] is borrowed");
-  EXPECT_EQ(error_of([&] { engine.apply_one(Add{.in_place = true}, {x, x}); }),
+  EXPECT_EQ(error_of([&] {
+              engine.apply_one(Add{.in_place = true}, {x, x});
+            }),
             "add: input 0 would be overwritten, but its memory is borrowed");
 }
 

@@ -61,6 +61,13 @@ std::vector<NamedCase> cases() {
   family.step.shape.qk_norm = true;
   all.push_back(family);
 
+  NamedCase gemma2 = make_case("gemma2_soft_caps", {1, 1, 2, 1}, {{33}, {30}});
+  gemma2.step.shape = small_gemma2({5, 0});
+  all.push_back(gemma2);
+  NamedCase gemma3 = make_case("gemma3_two_rotary_embeddings", {1, 1, 2, 1}, {{33}, {30}});
+  gemma3.step.shape = small_gemma3({5, 0});
+  all.push_back(gemma3);
+
   all.push_back(make_case("fsdp_2_context_2", {1, 2, 2, 1}, {{33}, {16, 17}}));
   all.push_back(make_case("data_2_context_2", {2, 1, 2, 1}, {{33}, {16, 17}}));
 

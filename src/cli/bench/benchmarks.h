@@ -27,6 +27,15 @@ Json decode_weights_bench(const Assignments& assignments);
 std::vector<Setting> attention_settings();
 Json attention_bench(const Assignments& assignments);
 
+/// Attention of a decode step over a KV cache against the best read, and against its own speed in cache.
+std::vector<Setting> decode_attention_settings();
+Json decode_attention_bench(const Assignments& assignments);
+
+/// Decode steps of a whole model against the best read, at several contexts; prompts against the GEMM peak. Other keys
+/// are those of a configuration.
+std::vector<Setting> decode_settings();
+Json decode_bench(const Assignments& assignments);
+
 /// Training steps against the GEMM peak, tokens per second, peak memory. Other keys are those of a configuration.
 std::vector<Setting> step_settings();
 Json step_bench(const Assignments& assignments);

@@ -15,7 +15,8 @@ AttentionShape shape_of(const AttentionOp& op, const Shape& q, const Shape& k) {
           .group_kv_heads = k[3],
           .kv_heads = op.kv_heads,
           .kv_head_begin = op.kv_head_begin,
-          .scale = op.scale};
+          .scale = op.scale,
+          .softcap = op.softcap};
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ class Backward {
 
  private:
   struct Scratch {
-    T *p, *dk, *dv, *factors;
+    T *p, *damped, *dk, *dv, *factors;
     const T **q_rows, **d_o_rows, **o_rows;
     T **dq_rows, **dk_rows, **dv_rows;
   };
@@ -127,6 +127,7 @@ class Backward {
   Scratch carve_scratch(Carver& carver) const {
     Scratch scratch;
     scratch.p = carver.array<T>(p_stride() * (key_tile / panel_width));
+    scratch.damped = shape_.softcap == 0 ? nullptr : carver.array<T>(p_stride() * (key_tile / panel_width));
     scratch.dk = carver.array<T>(key_tile * tiling_.depth);
     scratch.dv = carver.array<T>(key_tile * tiling_.depth);
     const std::int64_t room = std::max(key_tile, tiling_.rows);
@@ -265,8 +266,8 @@ class Backward {
       logsumexp_[first + place.row] =
           static_cast<T>(static_cast<double>(arrays_.logsumexp[stat]) * std::numbers::log2e);
     });
-    kernels_.pack_rows(scratch.q_rows, tiling_.rows, static_cast<T>(shape_.scale * std::numbers::log2e),
-                       shape_.head_dim, q_ + i * tiling_.elements(), tiling_.stride);
+    kernels_.pack_rows(scratch.q_rows, tiling_.rows, score_units<T>(shape_).query, shape_.head_dim,
+                       q_ + i * tiling_.elements(), tiling_.stride);
     kernels_.pack_rows(scratch.d_o_rows, tiling_.rows, T{1}, shape_.head_dim, d_o_ + i * tiling_.elements(),
                        tiling_.stride);
     kernels_.row_dots(scratch.d_o_rows, scratch.o_rows, tiling_.rows, shape_.head_dim, delta_ + first);
@@ -301,6 +302,7 @@ class Backward {
                        .q = q_ + i * elements,
                        .d_o = d_o_ + i * elements,
                        .q_stride = tiling_.stride,
+                       .softcap = score_units<T>(shape_).softcap,
                        .logsumexp = logsumexp_ + i * tiling_.rows,
                        .delta = delta_ + i * tiling_.rows,
                        .key_begin = key_begin_ + i * tiling_.rows,
@@ -315,6 +317,7 @@ class Backward {
                        .key_stride = key_tile * panel_width,
                        .p = scratch.p,
                        .p_stride = p_stride(),
+                       .damped = scratch.damped,
                        .dk = scratch.dk + inside * panel_width,
                        .dv = scratch.dv + inside * panel_width,
                        .dq = dq_ + ((pair * groups_ + group) * query_tiles_ + query_tile) * elements,
@@ -322,7 +325,7 @@ class Backward {
     written = 1;
   }
 
-  /// dsᵀ·q was formed with q·scale·log2 e: a factor ln 2 makes it dk.
+  /// dsᵀ·q was formed with the packed q.
   void write_key_gradients(std::int64_t b, std::int64_t h, std::int64_t low, const Scratch& scratch) {
     const std::int64_t count = std::min(key_tile, keys_ - low);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -332,7 +335,7 @@ class Backward {
       scratch.dv_rows[i] = seen_[key] != 0 ? arrays_.dv + place : nullptr;
     }
     constexpr std::int64_t stride = key_tile * panel_width;
-    std::fill(scratch.factors, scratch.factors + count, static_cast<T>(std::numbers::ln2));
+    std::fill(scratch.factors, scratch.factors + count, score_units<T>(shape_).key_gradient);
     kernels_.unpack_rows(scratch.dk, stride, count, scratch.factors, shape_.head_dim, scratch.dk_rows);
     std::fill(scratch.factors, scratch.factors + count, T{1});
     kernels_.unpack_rows(scratch.dv, stride, count, scratch.factors, shape_.head_dim, scratch.dv_rows);

@@ -188,6 +188,7 @@ class Forward {
                       .depth = tiling_.depth,
                       .q = scratch.q,
                       .q_stride = tiling_.stride,
+                      .softcap = score_units<T>(shape_).softcap,
                       .key_begin = scratch.key_begin,
                       .key_end = scratch.key_end,
                       .key_low = range.low,
@@ -208,7 +209,7 @@ class Forward {
     write_rows(rows, scratch);
   }
 
-  /// Scaled by scale·log2 e, so that a score needs no further factor before exp2.
+  /// Scaled so that a score needs no further factor before exp2, or before tanh.
   void pack_queries(const TileRows& rows, const Scratch<T>& scratch) {
     for (std::int64_t row = 0; row < tiling_.rows; ++row) {
       scratch.from[row] = nullptr;
@@ -221,8 +222,8 @@ class Forward {
       scratch.key_begin[place.row] = arrays_.key_begin[token];
       scratch.key_end[place.row] = arrays_.key_end[token];
     });
-    kernels_.pack_rows(scratch.from, tiling_.rows, static_cast<T>(shape_.scale * std::numbers::log2e), shape_.head_dim,
-                       scratch.q, tiling_.stride);
+    kernels_.pack_rows(scratch.from, tiling_.rows, score_units<T>(shape_).query, shape_.head_dim, scratch.q,
+                       tiling_.stride);
   }
 
   /// Unpacking adds 0: whether a sum that vanished is −0 or +0 may depend on the keys masked beside it.

@@ -23,6 +23,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t kv_head_begin = 0;
   double scale = 1;
+  double softcap = 0;  ///< s = softcap·tanh(scale·q·kᵀ/softcap); 0: none
 };
 
 /// How to run. Results do not depend on `threads`, bit for bit; they do depend on the instruction set (rounding).
@@ -35,9 +36,10 @@ struct AttentionExecution {
 /// original token j its place p·T_kv + t); key_begin, key_end int32 [B, T] (query i sees key_begin <= j < key_end);
 /// logsumexp [B, query_heads, T]. All row-major, 4- or 8-byte aligned. Throws Error where sizes do not fit together.
 ///
-/// s = scale · q · kᵀ; logsumexp = log Σ exp(s); o = Σ exp(s − logsumexp) · v. A row's bits depend on its own interval
-/// and the keys in it only: not on threads, on the rows computed beside it, nor on where its keys lie. A query without
-/// keys gets o = 0, logsumexp = −∞. K/V rows outside every interval are never read.
+/// s = scale · q · kᵀ, soft-capped where the shape says so; logsumexp = log Σ exp(s); o = Σ exp(s − logsumexp) · v. A
+/// row's bits depend on its own interval and the keys in it only: not on threads, on the rows computed beside it, nor
+/// on where its keys lie. A query without keys gets o = 0, logsumexp = −∞. K/V rows outside every interval are never
+/// read.
 void attention_forward(const AttentionShape& shape, const float* q, const float* k, const float* v,
                        const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,
                        float* o, float* logsumexp, Workspace& workspace, const AttentionExecution& execution = {});
@@ -47,8 +49,8 @@ void attention_forward(const AttentionShape& shape, const double* q, const doubl
 
 /// dq [B, T, query_heads, D] (heads of this group only); dk, dv [P, B, T_kv, group_kv_heads, D], every slot written,
 /// zero where no query looked. Δ = rowsum(do ∘ o); p = exp(s − logsumexp); dv = pᵀ·do; ds = p ∘ (do·vᵀ − Δ)·scale;
-/// dq = ds·k; dk = dsᵀ·q. Bitwise reproducible for any number of threads. Queries without keys get dq = 0 and
-/// contribute nothing, whatever their q, o and do hold.
+/// dq = ds·k; dk = dsᵀ·q; with a softcap ds is multiplied by 1 − (s/softcap)² too. Bitwise reproducible for any number
+/// of threads. Queries without keys get dq = 0 and contribute nothing, whatever their q, o and do hold.
 void attention_backward(const AttentionShape& shape, const float* q, const float* k, const float* v,
                         const std::int32_t* gathered_slots, const std::int32_t* key_begin, const std::int32_t* key_end,
                         const float* o, const float* logsumexp, const float* do_, float* dq, float* dk, float* dv,

@@ -65,6 +65,7 @@ void check_shape(const AttentionShape& shape) {
     fail("attention: KV heads {}..{} are not among {}", shape.kv_head_begin, shape.kv_head_begin + shape.group_kv_heads,
          shape.kv_heads);
   }
+  if (!(shape.softcap >= 0)) fail("attention: a softcap of {} is not positive", shape.softcap);
   if (shape.devices * shape.kv_length > std::numeric_limits<std::int32_t>::max() - 1024) {
     fail("attention: {} x {} keys do not fit 32-bit indices", shape.devices, shape.kv_length);
   }

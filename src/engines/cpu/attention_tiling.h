@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numbers>
 
 #include "engines/cpu/attention_kernel.h"
 #include "engines/cpu/kernels/attention_tiles.h"
@@ -33,6 +34,23 @@ QueryTiling tile_queries(const AttentionShape& shape, std::int64_t target_rows);
 struct KeyRange {
   std::int32_t low, high, full_low, full_high;
 };
+
+/// The units in which the tiles' kernels work: scores are logarithms to base 2, and a score needs no factor but those
+/// that are packed with the queries.
+template <typename T>
+struct ScoreUnits {
+  T query;         ///< queries are packed times this
+  T softcap;       ///< of the tiles
+  T key_gradient;  ///< dsᵀ·(packed q) times this is dk
+};
+template <typename T>
+ScoreUnits<T> score_units(const AttentionShape& shape) {
+  if (shape.softcap == 0) {
+    return {static_cast<T>(shape.scale * std::numbers::log2e), T{0}, static_cast<T>(std::numbers::ln2)};
+  }
+  return {static_cast<T>(shape.scale / shape.softcap), static_cast<T>(shape.softcap * std::numbers::log2e),
+          static_cast<T>(shape.softcap)};
+}
 
 /// Throws Error for sizes that do not fit together.
 void check_shape(const AttentionShape& shape);

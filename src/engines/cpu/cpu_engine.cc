@@ -52,8 +52,7 @@ Tensor CpuEngine::borrow(const TensorSpec& spec, std::span<const std::byte> byte
   // Storage knows no constness; what is marked read-only is not written to.
   std::shared_ptr<std::byte> block(std::const_pointer_cast<void>(std::move(owner)),
                                    const_cast<std::byte*>(bytes.data()));
-  auto storage =
-      std::make_shared<CpuStorage>(std::move(block), spec.bytes(), memory().track_borrowed(spec.bytes()));
+  auto storage = std::make_shared<CpuStorage>(std::move(block), spec.bytes(), memory().track_borrowed(spec.bytes()));
   storage->set_read_only();
   return {spec, std::move(storage)};
 }

@@ -2,6 +2,7 @@
 // dlogits in place, so memory is one chunk of logits. Cost: three products of 2·tokens·E·V (one without gradient); the
 // softmax is 0.3% of a training step. Chunks below about 1024 tokens slow the gradient's products.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -131,18 +132,58 @@ class FusedCrossEntropy {
 
   TokenLoss score_token(std::int32_t token, T* row) const {
     const auto& loops = vector_loops<T>();
+    const bool capped = op_.softcap > 0;
+    if (capped) loops.soft_cap(vocabulary_, static_cast<T>(op_.softcap), row, row);
     const std::int32_t target = targets_[token];
     const double target_logit = row[target];
     const T top = loops.maximum(vocabulary_, row);
-    const double sum = loops.exponentials(vocabulary_, top, row);
+    const double sum = capped ? sum_of_exponentials(top, row) : loops.exponentials(vocabulary_, top, row);
     const double logsumexp = static_cast<double>(top) + std::log(sum);
     if (op_.with_gradient) {
       const double per_nll = static_cast<double>(weights_[token]) * static_cast<double>(*data<float>(inputs_[4]));
-      const double per_probability = per_nll * (1 + 2 * op_.z_loss_multiplier * logsumexp);
-      loops.scale(vocabulary_, static_cast<T>(per_probability / sum), row, row);
-      row[target] -= static_cast<T>(per_nll);
+      const auto factor = static_cast<T>(per_nll * (1 + 2 * op_.z_loss_multiplier * logsumexp) / sum);
+      if (capped) {
+        capped_gradient(top, factor, row);
+        const double tangent = target_logit / op_.softcap;
+        row[target] -= static_cast<T>(per_nll * (1 - tangent * tangent));
+      } else {
+        loops.scale(vocabulary_, factor, row, row);
+        row[target] -= static_cast<T>(per_nll);
+      }
     }
     return {.nll = logsumexp - target_logit, .z = op_.z_loss_multiplier * logsumexp * logsumexp};
+  }
+
+  /// Calls visit(logits, copy, count) for blocks of a row, `copy` being the block once more, in L1. Behind a softcap
+  /// both exp and the cap's slope need the logit itself, so exponentials are formed twice rather than kept in a second
+  /// row.
+  template <typename Visit>
+  void for_copied_blocks(T* row, Visit visit) const {
+    constexpr std::int64_t kBlock = 1024;
+    std::array<T, kBlock> copy;
+    for (std::int64_t begin = 0; begin < vocabulary_; begin += kBlock) {
+      const std::int64_t count = std::min(kBlock, vocabulary_ - begin);
+      std::copy_n(row + begin, count, copy.data());
+      visit(row + begin, copy.data(), count);
+    }
+  }
+
+  /// Σ exp(row − top); the row stays.
+  double sum_of_exponentials(T top, T* row) const {
+    double sum = 0;
+    for_copied_blocks(row, [&](T* /*logits*/, T* copy, std::int64_t count) {
+      sum += vector_loops<T>().exponentials(count, top, copy);
+    });
+    return sum;
+  }
+
+  /// row = factor·exp(row − top)·(1 − (row/softcap)²)
+  void capped_gradient(T top, T factor, T* row) const {
+    const auto& loops = vector_loops<T>();
+    for_copied_blocks(row, [&](T* logits, T* copy, std::int64_t count) {
+      loops.exponentials(count, top, logits);
+      loops.soft_cap_backward(count, static_cast<T>(op_.softcap), factor, logits, copy, logits);
+    });
   }
 
   CpuContext& context_;

@@ -59,6 +59,16 @@ void run(CpuContext& /*context*/, const Scale& op, Inputs inputs, Outputs output
   });
 }
 
+void run(CpuContext& /*context*/, const SoftCap& op, Inputs inputs, Outputs outputs) {
+  with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
+    const T* x = data<T>(inputs[0]);
+    T* y = data<T>(outputs[0]);
+    for_ranges(inputs[0].elements(), [&](std::int64_t begin, std::int64_t n) {
+      vector_loops<T>().soft_cap(n, static_cast<T>(op.cap), x + begin, y + begin);
+    });
+  });
+}
+
 void run(CpuContext& /*context*/, const Cast& /*op*/, Inputs inputs, Outputs outputs) {
   for_ranges(inputs[0].elements(),
              [&](std::int64_t begin, std::int64_t n) { cast_range(inputs[0], outputs[0], begin, n); });

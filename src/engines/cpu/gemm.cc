@@ -21,6 +21,8 @@ constexpr std::int64_t kGranule = 16;
 /// the time is lost, so wide products are cut by columns first.
 constexpr std::int64_t kPanelColumns = 4096;
 constexpr std::int64_t kMostPanels = 8;
+/// Columns that are worth a thread's packing of all rows.
+constexpr std::int64_t kLeastColumns = 64;
 constexpr std::int64_t kRowsDepth = 768;
 /// Of a weight that is widened, what lies in the cache at a time, as floats.
 constexpr std::int64_t kWidenedBytes = std::int64_t{8} << 20;
@@ -97,14 +99,18 @@ bool onednn_has_avx512() {
 
 /// x · wᵀ: up to a depth of 768 a row's bits are the same in every call with at least kLeastRows rows; with AVX2 only
 /// up to some 192 rows, and in whole tiles (observed with oneDNN 2.6; the test of row independence would tell). So
-/// slabs may follow the team (long ones are faster); panels follow the shape.
+/// slabs may follow the team (long ones are faster). Panels follow the shape, but for fewer rows than the team needs:
+/// up to 192 rows, panels that begin at multiples of 16 give the same bits, too.
 void multiply_rows(const Product& p) {
   if (p.rows == 0) return;
-  const std::int64_t panels = std::clamp<std::int64_t>(p.columns / kPanelColumns, 1, kMostPanels);
+  std::int64_t panels = std::clamp<std::int64_t>(p.columns / kPanelColumns, 1, kMostPanels);
   const std::int64_t threads = omp_get_max_threads();
   const std::int64_t needed = onednn_has_avx512() ? 1 : (p.rows - 1) / (2 * kLeastRows) + 1;
   const std::int64_t wanted = std::max((threads + panels - 1) / panels, needed);
   const std::int64_t most_slabs = std::max<std::int64_t>(1, p.rows / (2 * kLeastRows));
+  if (most_slabs == 1) {
+    panels = std::max(panels, std::min(threads, p.columns / kLeastColumns));
+  }
   multiply_in_team(p, {std::min(most_slabs, wanted), panels, kRowsDepth, kLeastRows});
 }
 
@@ -140,8 +146,7 @@ class RowProduct {
     multiply_rows({'N', 'T', whole_, columns, depth_, x_, depth_, w, depth_, false, y, stride});
     if (rest_ == 0) return;
     float* const padded = padded_y_.get();
-    multiply_rows(
-        {'N', 'T', kLeastRows, columns, depth_, padded_x_.get(), depth_, w, depth_, false, padded, columns});
+    multiply_rows({'N', 'T', kLeastRows, columns, depth_, padded_x_.get(), depth_, w, depth_, false, padded, columns});
     for (std::int64_t row = 0; row < rest_; ++row) {
       std::copy_n(padded + row * columns, columns, y + (whole_ + row) * stride);
     }

@@ -14,8 +14,7 @@ namespace {
 template <typename T>
 void add_to_rows(std::int64_t rows, std::int64_t columns, const T* bias, T* y) {
   const auto& loops = vector_loops<T>();
-  for_rows(rows, columns,
-           [&](std::int64_t row) { loops.add(columns, y + row * columns, bias, y + row * columns); });
+  for_rows(rows, columns, [&](std::int64_t row) { loops.add(columns, y + row * columns, bias, y + row * columns); });
 }
 
 /// x in float32, the weight as it is stored.

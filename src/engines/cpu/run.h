@@ -24,6 +24,7 @@ void run(CpuContext& context, const GatedActivation& op, Inputs inputs, Outputs 
 void run(CpuContext& context, const GatedActivationBackward& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Add& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Scale& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const SoftCap& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Cast& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Fill& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Reshape& op, Inputs inputs, Outputs outputs);
@@ -37,6 +38,10 @@ void run(CpuContext& context, const SumOfSquares& op, Inputs inputs, Outputs out
 void run(CpuContext& context, const LinearCrossEntropy& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const AttentionForward& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const AttentionBackward& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const DecodeAttention& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const MergeStates& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const CacheAppend& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const CacheRead& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const AllGather& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const ReduceScatter& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const AllReduce& op, Inputs inputs, Outputs outputs);
@@ -58,5 +63,6 @@ OpScratch op_scratch(const RmsNormBackward& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const LinearCrossEntropy& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const AttentionForward& op, InputSpecs inputs, int threads);
 OpScratch op_scratch(const AttentionBackward& op, InputSpecs inputs, int threads);
+OpScratch op_scratch(const DecodeAttention& op, InputSpecs inputs, int threads);
 
 }  // namespace maxtext

@@ -37,6 +37,10 @@ struct VectorLoops {
   T (*maximum)(std::int64_t n, const T* x);
   /// x = exp(x − maximum) in place; returns the sum. NaN of any sign and payload stay NaN.
   double (*exponentials)(std::int64_t n, T maximum, T* x);
+  /// out = cap·tanh(x/cap); out may be x.
+  void (*soft_cap)(std::int64_t n, T cap, const T* x, T* out);
+  /// dx = factor·dy·(1 − (y/cap)²) with y = cap·tanh(x/cap); dx may be dy.
+  void (*soft_cap_backward)(std::int64_t n, T cap, T factor, const T* dy, const T* y, T* dx);
   void (*adamw)(std::int64_t n, const AdamWScalars& scalars, const T* gradient, T* parameter, T* m, T* v);
   void (*sgd)(std::int64_t n, T rate, const T* gradient, T* parameter);
 };

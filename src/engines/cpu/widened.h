@@ -17,7 +17,8 @@ class Widened {
       data_ = maxtext::data<float>(tensor);
       return;
     }
-    auto* const floats = reinterpret_cast<float*>(lease_.emplace(context.workspace.take(workspace(tensor.spec()))).data());
+    auto* const floats =
+        reinterpret_cast<float*>(lease_.emplace(context.workspace.take(workspace(tensor.spec()))).data());
     weight_rows(active_instruction_set(), tensor.dtype())
         .widen(maxtext::data<std::byte>(tensor), tensor.elements(), floats);
     data_ = floats;

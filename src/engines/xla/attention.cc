@@ -24,7 +24,8 @@ struct Core {
   XlaValue q;        // [B, T, heads, G, D]
   XlaValue k, v;     // [B, J, heads, D], zero where no query looks
   XlaValue visible;  // boolean, scores
-  XlaValue scores;   // scale·q·kᵀ, −∞ where not visible
+  XlaValue scores;   // scale·q·kᵀ (soft-capped), −∞ where not visible
+  XlaValue slope;    // 1 − (s/softcap)², with a softcap only
 };
 
 // Pairs of dimensions of the products between scores [B,h,T,G,J], queries [B,T,h,G,D] and keys [B,J,h,D].
@@ -85,10 +86,25 @@ XlaValue is_positive(StableHloWriter& writer, const XlaValue& x) {
   return writer.compare("GT", x, writer.constant(x.spec, 0));
 }
 
-Core core(XlaContext& context, XlaInputs inputs, std::int64_t kv_heads, std::int64_t kv_head_begin, double scale) {
+/// x = softcap·tanh(x/softcap); returns the slope 1 − tanh².
+XlaValue apply_softcap(StableHloWriter& writer, double softcap, XlaValue& x) {
+  const XlaValue cap = writer.constant(x.spec, softcap);
+  const XlaValue tangent = writer.unary("tanh", writer.binary("divide", x, cap));
+  x = writer.binary("multiply", cap, tangent);
+  return writer.binary("subtract", writer.constant(x.spec, 1), writer.binary("multiply", tangent, tangent));
+}
+
+template <typename AttentionOp>
+Core core(XlaContext& context, const AttentionOp& op, XlaInputs inputs) {
   StableHloWriter& writer = context.writer;
   const DType dtype = accumulation_dtype(inputs[0].dtype());
-  Core c{.size = sizes(inputs, kv_heads, kv_head_begin), .q = {}, .k = {}, .v = {}, .visible = {}, .scores = {}};
+  Core c{.size = sizes(inputs, op.kv_heads, op.kv_head_begin),
+         .q = {},
+         .k = {},
+         .v = {},
+         .visible = {},
+         .scores = {},
+         .slope = {}};
   const XlaValue visible = visible_slots(context, c.size, inputs, dtype);
   const XlaValue seen = is_positive(writer, writer.reduce("maximum", visible, {1}));
   c.q = query_group(context, c.size, inputs[0]);
@@ -96,7 +112,8 @@ Core core(XlaContext& context, XlaInputs inputs, std::int64_t kv_heads, std::int
   c.v = gathered(context, c.size, inputs[2], seen);
   c.visible = writer.broadcast(is_positive(writer, visible), c.size.scores(), {0, 2, 4});
   const XlaValue products = writer.dot(c.q, c.k, kQueriesKeys);
-  const XlaValue scaled = writer.binary("multiply", products, writer.constant(products.spec, scale));
+  XlaValue scaled = writer.binary("multiply", products, writer.constant(products.spec, op.scale));
+  if (op.softcap > 0) c.slope = apply_softcap(writer, op.softcap, scaled);
   c.scores = writer.select(c.visible, scaled, writer.constant(scaled.spec, -kInfinity));
   return c;
 }
@@ -150,7 +167,7 @@ void store_key_gradient(XlaContext& context, const Sizes& s, const XlaValue& gra
 
 void trace(XlaContext& context, const AttentionForward& op, XlaInputs inputs, XlaOutputs outputs) {
   StableHloWriter& writer = context.writer;
-  const Core c = core(context, inputs, op.kv_heads, op.kv_head_begin, op.scale);
+  const Core c = core(context, op, inputs);
   const XlaValue maximum = without_minus_infinity(writer, writer.reduce("maximum", c.scores, {4}));
   const XlaValue p = writer.unary("exponential", writer.binary("subtract", c.scores, along_keys(writer, maximum, c)));
   const XlaValue l = writer.reduce("add", p, {4});
@@ -164,7 +181,7 @@ void trace(XlaContext& context, const AttentionForward& op, XlaInputs inputs, Xl
 
 void trace(XlaContext& context, const AttentionBackward& op, XlaInputs inputs, XlaOutputs outputs) {
   StableHloWriter& writer = context.writer;
-  const Core c = core(context, inputs, op.kv_heads, op.kv_head_begin, op.scale);
+  const Core c = core(context, op, inputs);
   const XlaValue logsumexp = without_minus_infinity(writer, load_logsumexp(context, c.size, inputs[7]));
   const XlaValue p = writer.unary("exponential", writer.binary("subtract", c.scores, along_keys(writer, logsumexp, c)));
   const XlaValue o = query_group(context, c.size, inputs[6]);
@@ -173,8 +190,8 @@ void trace(XlaContext& context, const AttentionBackward& op, XlaInputs inputs, X
   const XlaValue delta = writer.transpose(writer.reduce("add", writer.binary("multiply", o, d_o), {4}), {0, 2, 1, 3});
   const XlaValue dp = writer.dot(d_o, c.v, kQueriesKeys);
   const XlaValue difference = writer.binary("subtract", dp, along_keys(writer, delta, c));
-  const XlaValue ds =
-      writer.binary("multiply", writer.binary("multiply", p, difference), writer.constant(p.spec, op.scale));
+  XlaValue ds = writer.binary("multiply", writer.binary("multiply", p, difference), writer.constant(p.spec, op.scale));
+  if (op.softcap > 0) ds = writer.binary("multiply", ds, c.slope);
   store_group(context, c.size, writer.dot(ds, c.k, kScoresKeys), outputs[0]);
   store_key_gradient(context, c.size, writer.dot(ds, c.q, kScoresQueries), outputs[1]);
   store_key_gradient(context, c.size, writer.dot(p, d_o, kScoresQueries), outputs[2]);

@@ -80,14 +80,25 @@ void trace(XlaContext& context, const LinearCrossEntropy& op, XlaInputs inputs, 
   XlaValue hidden = writer.reshape(writer.convert(context.load(inputs[0]), dtype), {tokens, width});
   hidden = writer.select(writer.broadcast(weighted, hidden.spec.shape, {0}), hidden, writer.constant(hidden.spec, 0));
   const XlaValue projection = writer.convert(context.load(inputs[1]), dtype);
-  const XlaValue logits = writer.dot(hidden, projection, {.lhs_contracting = {1}, .rhs_contracting = {1}});
+  XlaValue logits = writer.dot(hidden, projection, {.lhs_contracting = {1}, .rhs_contracting = {1}});
+  XlaValue tangent;  // of a softcap
+  if (op.softcap > 0) {
+    const XlaValue cap = writer.constant(logits.spec, op.softcap);
+    tangent = writer.unary("tanh", writer.binary("divide", logits, cap));
+    logits = writer.binary("multiply", cap, tangent);
+  }
   const XlaValue targets = writer.reshape(context.load(inputs[2]), {tokens});
   const TokenLoss loss = token_loss(writer, logits, targets, weight, weighted);
   context.store(outputs[0], sums(writer, loss, op.z_loss_multiplier));
   context.store(outputs[1], writer.reshape(writer.convert(loss.nll, DType::float32), outputs[1].shape()));
   if (!op.with_gradient) return;
 
-  const XlaValue dlogits = logits_gradient(writer, loss, context.load(inputs[4]), op.z_loss_multiplier);
+  XlaValue dlogits = logits_gradient(writer, loss, context.load(inputs[4]), op.z_loss_multiplier);
+  if (op.softcap > 0) {
+    const XlaValue one = writer.constant(tangent.spec, 1);
+    const XlaValue slope = writer.binary("subtract", one, writer.binary("multiply", tangent, tangent));
+    dlogits = writer.binary("multiply", dlogits, slope);
+  }
   const XlaValue dhidden = writer.dot(dlogits, projection, {.lhs_contracting = {1}, .rhs_contracting = {0}});
   context.store(outputs[2], writer.reshape(writer.convert(dhidden, inputs[0].dtype()), outputs[2].shape()));
   const XlaValue dweight = writer.dot(dlogits, hidden, {.lhs_contracting = {0}, .rhs_contracting = {0}});

@@ -11,6 +11,13 @@ void trace(XlaContext& context, const Scale& op, XlaInputs inputs, XlaOutputs ou
   context.store(outputs[0], context.writer.binary("multiply", context.load(inputs[0]), factor));
 }
 
+void trace(XlaContext& context, const SoftCap& op, XlaInputs inputs, XlaOutputs outputs) {
+  StableHloWriter& writer = context.writer;
+  const XlaValue cap = writer.constant(inputs[0].spec(), op.cap);
+  const XlaValue tangent = writer.unary("tanh", writer.binary("divide", context.load(inputs[0]), cap));
+  context.store(outputs[0], writer.binary("multiply", cap, tangent));
+}
+
 void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs outputs) {
   context.store(outputs[0], context.writer.convert(context.load(inputs[0]), op.dtype));
 }

@@ -39,7 +39,8 @@ void trace(XlaContext& context, const AllGather& op, XlaInputs inputs, XlaOutput
 void trace(XlaContext& context, const ReduceScatter& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const AllReduce& op, XlaInputs inputs, XlaOutputs outputs);
 
-/// Throws Error unless a parameter has the dtype of the op's output: the spike does not widen weights as they are stored.
+/// Throws Error unless a parameter has the dtype of the op's output: the spike does not widen weights as they are
+/// stored.
 void require_computed_dtype(std::string_view op, const Tensor& parameter, const Tensor& output);
 
 /// Reshape, View and collectives of one device are views and never get here.

@@ -39,8 +39,8 @@ template <typename T, int MR, int NV>
   }
 }
 
-/// s = q·kᵀ, stored, with the maximum of each row and lane.
-template <typename T, bool masked>
+/// s = q·kᵀ, or softcap·tanh(q·kᵀ), stored, with the maximum of each row and lane.
+template <typename T, bool masked, bool capped>
 struct ScoreOp {
   const ForwardTile<T>& tile;
   T* scores;
@@ -58,6 +58,7 @@ struct ScoreOp {
       Vec<T> highest = load(lane_max + (m + i) * lanes<T>);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {
+        if constexpr (capped) sum[i][j] = broadcast(tile.softcap) * tanh_of(sum[i][j]);
         if constexpr (masked) {
           sum[i][j] = where_visible<T>(sum[i][j], first_key + n * panel_width + column_of<T>(j), tile.key_begin[m + i],
                                        tile.key_end[m + i], -infinity<T>);
@@ -124,11 +125,11 @@ struct AddOp {
   }
 };
 
-/// p = exp2(q·kᵀ − logsumexp)
-template <typename T, bool masked>
+/// p = exp2(q·kᵀ − logsumexp), or, capped, exp2(softcap·tanh(q·kᵀ) − logsumexp) with `damped`.
+template <typename T, bool masked, bool capped>
 struct ProbabilityOp {
   const BackwardTile<T>& tile;
-  T* p;
+  std::int64_t offset;  ///< of first_key's panel in p and damped
   std::int64_t first_key;
 
   template <int MR, int NV>
@@ -142,19 +143,27 @@ struct ProbabilityOp {
       const Vec<T> logsumexp = broadcast(tile.logsumexp[m + i]);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {
-        Vec<T> value = exp2_of(sum[i][j] - logsumexp);
+        Vec<T> score = sum[i][j];
+        Vec<T> slope;
+        if constexpr (capped) {
+          const Vec<T> tangent = tanh_of(score);
+          score = broadcast(tile.softcap) * tangent;
+          slope = multiply_add(-tangent, tangent, broadcast(T{1}));
+        }
+        Vec<T> value = exp2_of(score - logsumexp);
         if constexpr (masked) {
           value = where_visible<T>(value, first_key + n * panel_width + column_of<T>(j), tile.key_begin[m + i],
                                    tile.key_end[m + i], T{0});
         }
-        store(place_of(p, tile.p_stride, m + i, n, j), value);
+        store(place_of(tile.p + offset, tile.p_stride, m + i, n, j), value);
+        if constexpr (capped) store(place_of(tile.damped + offset, tile.p_stride, m + i, n, j), value * slope);
       }
     }
   }
 };
 
-/// ds = p·(do·vᵀ − Δ), over p
-template <typename T>
+/// ds = p·(do·vᵀ − Δ), over p; capped with damped in p's place.
+template <typename T, bool capped>
 struct ScoreGradientOp {
   const BackwardTile<T>& tile;
 
@@ -169,8 +178,8 @@ struct ScoreGradientOp {
       const Vec<T> delta = broadcast(tile.delta[m + i]);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {
-        T* const place = place_of(tile.p, tile.p_stride, m + i, n, j);
-        store(place, load(place) * (sum[i][j] - delta));
+        const T* const from = place_of(capped ? tile.damped : tile.p, tile.p_stride, m + i, n, j);
+        store(place_of(tile.p, tile.p_stride, m + i, n, j), load(from) * (sum[i][j] - delta));
       }
     }
   }
@@ -186,7 +195,7 @@ inline KeyParts cut(std::int64_t low, std::int64_t high, std::int64_t full_low, 
   return {low, full_low, full_high, high};
 }
 
-template <typename T, bool masked>
+template <typename T, bool masked, bool capped>
 void scores_of(const ForwardTile<T>& tile, std::int64_t tile_low, std::int64_t low, std::int64_t high) {
   if (low >= high) return;
   const Operands<T> operands{tile.rows,
@@ -197,7 +206,15 @@ void scores_of(const ForwardTile<T>& tile, std::int64_t tile_low, std::int64_t l
                              tile.k_panels + (low - tile.key_base) * tile.depth,
                              tile.depth * panel_width};
   T* const scores = tile.scores + (low - tile_low) / panel_width * tile.scores_stride;
-  multiply_by_panels<T, Left::panels>(operands, ScoreOp<T, masked>{tile, scores, tile.lanes, low});
+  multiply_by_panels<T, Left::panels>(operands, ScoreOp<T, masked, capped>{tile, scores, tile.lanes, low});
+}
+
+/// The scores of the tile that begins at `parts.low`.
+template <typename T, bool capped>
+void all_scores_of(const ForwardTile<T>& tile, const KeyParts& parts) {
+  scores_of<T, true, capped>(tile, parts.low, parts.low, parts.full_low);
+  scores_of<T, false, capped>(tile, parts.low, parts.full_low, parts.full_high);
+  scores_of<T, true, capped>(tile, parts.low, parts.full_high, parts.high);
 }
 
 /// Folds the tile's maximum into the running one; leaves exp2(old − new) in `factor` and the maximum to subtract,
@@ -256,9 +273,11 @@ template <typename T>
 void forward_key_tile_step(const ForwardTile<T>& tile, std::int64_t low, std::int64_t high) {
   for (std::int64_t i = 0; i < tile.rows * lanes<T>; i += lanes<T>) store(tile.lanes + i, broadcast(-infinity<T>));
   const KeyParts parts = cut(low, high, tile.full_low, tile.full_high);
-  scores_of<T, true>(tile, low, parts.low, parts.full_low);
-  scores_of<T, false>(tile, low, parts.full_low, parts.full_high);
-  scores_of<T, true>(tile, low, parts.full_high, parts.high);
+  if (tile.softcap == 0) {
+    all_scores_of<T, false>(tile, parts);
+  } else {
+    all_scores_of<T, true>(tile, parts);
+  }
 
   T* const subtract = tile.row_stats;
   T* const factor = tile.row_stats + (tile.rows + 15) / 16 * 16;
@@ -296,7 +315,7 @@ void forward(const ForwardTile<T>& tile) {
   for (std::int64_t r = 0; r < tile.rows; ++r) tile.row_sum[r] = reduce_add<T>(load(lane_sum + r * lanes<T>));
 }
 
-template <typename T, bool masked>
+template <typename T, bool masked, bool capped>
 void probabilities(const BackwardTile<T>& tile, std::int64_t low, std::int64_t high) {
   if (low >= high) return;
   const Operands<T> operands{tile.rows,
@@ -306,8 +325,8 @@ void probabilities(const BackwardTile<T>& tile, std::int64_t low, std::int64_t h
                              tile.q_stride,
                              tile.k_panels + (low - tile.key_low) * tile.depth,
                              tile.depth * panel_width};
-  T* const p = tile.p + (low - tile.key_low) / panel_width * tile.p_stride;
-  multiply_by_panels<T, Left::panels>(operands, ProbabilityOp<T, masked>{tile, p, low});
+  const std::int64_t offset = (low - tile.key_low) / panel_width * tile.p_stride;
+  multiply_by_panels<T, Left::panels>(operands, ProbabilityOp<T, masked, capped>{tile, offset, low});
 }
 
 /// c[key] += Σ_row p[row][key] · b[row]
@@ -321,21 +340,30 @@ void add_transposed(const BackwardTile<T>& tile, const T* b, T* c) {
   }
 }
 
-template <typename T>
-void backward(const BackwardTile<T>& tile) {
+template <typename T, bool capped>
+void backward_of(const BackwardTile<T>& tile) {
   const std::int64_t high = tile.key_low + tile.key_panels * panel_width;
   const KeyParts parts = cut(tile.key_low, high, tile.full_low, tile.full_high);
-  probabilities<T, true>(tile, parts.low, parts.full_low);
-  probabilities<T, false>(tile, parts.full_low, parts.full_high);
-  probabilities<T, true>(tile, parts.full_high, parts.high);
+  probabilities<T, true, capped>(tile, parts.low, parts.full_low);
+  probabilities<T, false, capped>(tile, parts.full_low, parts.full_high);
+  probabilities<T, true, capped>(tile, parts.full_high, parts.high);
   add_transposed(tile, tile.d_o, tile.dv);
   multiply_by_panels<T, Left::panels>(Operands<T>{tile.rows, tile.key_panels, tile.depth, tile.d_o, tile.q_stride,
                                                   tile.v_panels, tile.depth * panel_width},
-                                      ScoreGradientOp<T>{tile});
+                                      ScoreGradientOp<T, capped>{tile});
   add_transposed(tile, tile.q, tile.dk);
   multiply_by_rows<T, Left::panels>(Operands<T>{tile.rows, tile.depth / panel_width, tile.key_panels * panel_width,
                                                 tile.p, tile.p_stride, tile.k_rows, tile.key_stride},
                                     AddOp<T>{tile.dq, tile.q_stride, tile.dq_is_new});
+}
+
+template <typename T>
+void backward(const BackwardTile<T>& tile) {
+  if (tile.softcap == 0) {
+    backward_of<T, false>(tile);
+  } else {
+    backward_of<T, true>(tile);
+  }
 }
 
 template <typename T>

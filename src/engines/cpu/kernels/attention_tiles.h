@@ -23,8 +23,9 @@ template <typename T>
 struct ForwardTile {
   std::int64_t rows;   ///< multiple of row_quantum
   std::int64_t depth;  ///< head_dim padded to panel_width
-  const T* q;          ///< rows × depth, scaled by scale·log2 e
+  const T* q;          ///< rows × depth, scaled by scale·log2 e; with a softcap by scale/softcap
   std::int64_t q_stride;
+  T softcap;                      ///< softcap·log2 e: scores are softcap·tanh(q·kᵀ); 0: they are q·kᵀ
   const std::int32_t* key_begin;  ///< per row, exact
   const std::int32_t* key_end;
   std::int64_t key_low;  ///< the tile looks at keys [key_low, key_high)
@@ -48,9 +49,10 @@ template <typename T>
 struct BackwardTile {
   std::int64_t rows;
   std::int64_t depth;
-  const T* q;  ///< rows × depth, scaled by scale·log2 e
+  const T* q;  ///< as in ForwardTile
   const T* d_o;
   std::int64_t q_stride;          ///< of q, d_o and dq
+  T softcap;                      ///< as in ForwardTile
   const T* logsumexp;             ///< per row, log2 units; +∞ for rows without keys
   const T* delta;                 ///< per row
   const std::int32_t* key_begin;  ///< per row, exact
@@ -65,9 +67,10 @@ struct BackwardTile {
   std::int64_t key_stride;  ///< of k_rows, dk and dv
   T* p;                     ///< rows × keys, scratch
   std::int64_t p_stride;
-  T* dk;  ///< keys × depth from key_low on; dsᵀ·q is added
-  T* dv;  ///< pᵀ·d_o is added
-  T* dq;  ///< rows × depth; ds·k is added, or stored when dq_is_new
+  T* damped;  ///< p·(1 − tanh²), laid out as p: scratch, touched with a softcap only
+  T* dk;      ///< keys × depth from key_low on; dsᵀ·q is added
+  T* dv;      ///< pᵀ·d_o is added
+  T* dq;      ///< rows × depth; ds·k is added, or stored when dq_is_new
   bool dq_is_new;
 };
 

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "engines/cpu/tanh_coefficients.h"
+
 namespace maxtext::MAXTEXT_ISA {
 
 template <typename T>
@@ -68,6 +70,12 @@ template <typename V>
   return a > b ? a : b;
 }
 
+/// The smaller one; b where either is NaN.
+template <typename V>
+[[gnu::always_inline]] inline V minimum(V a, V b) {
+  return a < b ? a : b;
+}
+
 /// base, base + 1, …
 template <typename T>
 [[gnu::always_inline]] inline IntVec<T> indices_from(std::int64_t base) {
@@ -119,6 +127,28 @@ template <typename T>
 [[gnu::always_inline]] inline Vec<double> exp2_of(Vec<double> x) {
   Vec<double> result;
   for (int i = 0; i < lanes<double>; ++i) result[i] = __builtin_exp2(x[i]);
+  return result;
+}
+
+/// tanh x, relative error below 4e-7, never beyond ±1; NaN stays NaN.
+[[gnu::always_inline]] inline Vec<float> tanh_of(Vec<float> x) {
+  constexpr auto limit = static_cast<float>(kTanhLimit);
+  const Vec<float> clamped = maximum(broadcast(-limit), minimum(broadcast(limit), x));
+  const Vec<float> z = clamped * clamped;
+  Vec<float> p = broadcast(static_cast<float>(kTanhNumerator[3]));
+  Vec<float> q = broadcast(static_cast<float>(kTanhDenominator[3]));
+#pragma GCC unroll 3
+  for (int i = 2; i >= 0; --i) {
+    p = multiply_add(p, z, broadcast(static_cast<float>(kTanhNumerator[i])));
+    q = multiply_add(q, z, broadcast(static_cast<float>(kTanhDenominator[i])));
+  }
+  p = multiply_add(p, z, broadcast(1.0F));
+  q = multiply_add(q, z, broadcast(1.0F));
+  return maximum(broadcast(-1.0F), minimum(broadcast(1.0F), clamped * p / q));
+}
+[[gnu::always_inline]] inline Vec<double> tanh_of(Vec<double> x) {
+  Vec<double> result;
+  for (int i = 0; i < lanes<double>; ++i) result[i] = __builtin_tanh(x[i]);
   return result;
 }
 

@@ -28,8 +28,8 @@ struct FewRowsProduct {
 struct WeightRows {
   /// One row of x in the order in which `multiply` reads it, padded with zeros to a multiple of packed_row_step.
   void (*pack_row)(const float* x, std::int64_t depth, float* to);
-  /// The outputs [first, last), in the calling thread. An element of y is a sum in an order fixed by the depth, whatever
-  /// shares the call.
+  /// The outputs [first, last), in the calling thread. An element of y is a sum in an order fixed by the depth,
+  /// whatever shares the call.
   void (*multiply)(const FewRowsProduct& product, std::int64_t first, std::int64_t last);
   /// `count` elements as floats, exact.
   void (*widen)(const std::byte* from, std::int64_t count, float* to);
