@@ -83,10 +83,10 @@ class GatherGroup final : public Function {
 };
 
 /// Inputs: q, gathered slots, key begin, key end, gathered K and V of the first group, then K and V of each group.
-class AllGatherAttention final : public Function {
+class AllGatherFunction final : public Function {
  public:
-  AllGatherAttention(double scale, double area, int group_size, std::int64_t groups)
-      : scale_(scale), area_(area), group_size_(group_size), groups_(groups) {}
+  AllGatherFunction(const AttentionScores& scores, double area, int group_size, std::int64_t groups)
+      : scores_(scores), area_(area), group_size_(group_size), groups_(groups) {}
 
   std::string_view name() const override { return "all_gather_attention"; }
 
@@ -162,10 +162,18 @@ class AllGatherAttention final : public Function {
   }
 
   AttentionForward forward_op(std::int64_t heads, std::int64_t group) const {
-    return {.scale = scale_, .kv_heads = heads * groups_, .kv_head_begin = heads * group, .area = area_};
+    return {.scale = scores_.scale,
+            .softcap = scores_.softcap,
+            .kv_heads = heads * groups_,
+            .kv_head_begin = heads * group,
+            .area = area_};
   }
   AttentionBackward backward_op(std::int64_t heads, std::int64_t group) const {
-    return {.scale = scale_, .kv_heads = heads * groups_, .kv_head_begin = heads * group, .area = area_};
+    return {.scale = scores_.scale,
+            .softcap = scores_.softcap,
+            .kv_heads = heads * groups_,
+            .kv_head_begin = heads * group,
+            .area = area_};
   }
 
   Travelling gather(Engine& engine, const Tensor& keys, const Tensor& values) const {
@@ -173,7 +181,7 @@ class AllGatherAttention final : public Function {
     return {std::move(gathered[0]), std::move(gathered[1])};
   }
 
-  double scale_;
+  AttentionScores scores_;
   double area_;
   int group_size_;
   std::int64_t groups_;
@@ -200,7 +208,8 @@ KeyValueGroups gather_keys_and_values(Variable k, Variable v) {
   return groups;
 }
 
-Variable all_gather_attention(Variable q, const KeyValueGroups& groups, const AttentionInputs& inputs, double scale) {
+Variable all_gather_attention(Variable q, const KeyValueGroups& groups, const AttentionInputs& inputs,
+                              const AttentionScores& scores) {
   Graph& graph = q.graph();
   const int group_size = graph.engine().mesh().size(Axis::context);
   std::vector<Variable> arguments = {
@@ -209,8 +218,8 @@ Variable all_gather_attention(Variable q, const KeyValueGroups& groups, const At
     arguments.push_back(groups.keys[i]);
     arguments.push_back(groups.values[i]);
   }
-  const auto function = std::make_shared<AllGatherAttention>(scale, inputs.area, group_size,
-                                                             static_cast<std::int64_t>(groups.keys.size()));
+  const auto function = std::make_shared<AllGatherFunction>(scores, inputs.area, group_size,
+                                                            static_cast<std::int64_t>(groups.keys.size()));
   return graph.apply(function, std::move(arguments), "context")[0];
 }
 

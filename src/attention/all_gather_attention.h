@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "autodiff/graph.h"
+#include "attention/layer_attention.h"
 
 namespace maxtext {
 
@@ -36,6 +36,21 @@ KeyValueGroups gather_keys_and_values(Variable k, Variable v);
 
 /// q [B, T, query_heads, D] local, with the keys and values of `groups` -> o [B, T, query_heads, D], named `context`
 /// for rematerialisation policies. Formula and conventions of ops/attention.h.
-Variable all_gather_attention(Variable q, const KeyValueGroups& groups, const AttentionInputs& inputs, double scale);
+Variable all_gather_attention(Variable q, const KeyValueGroups& groups, const AttentionInputs& inputs,
+                              const AttentionScores& scores);
+
+/// The two as a layer's attention.
+class AllGatherAttention final : public LayerAttention {
+ public:
+  explicit AllGatherAttention(const AttentionInputs& inputs) : inputs_(inputs) {}
+  void begin(Variable k, Variable v) override { groups_ = gather_keys_and_values(k, v); }
+  Variable attend(Variable q, const AttentionScores& scores) override {
+    return all_gather_attention(q, groups_, inputs_, scores);
+  }
+
+ private:
+  AttentionInputs inputs_;
+  KeyValueGroups groups_;
+};
 
 }  // namespace maxtext

@@ -111,8 +111,11 @@ void pull(const Reshape&, Pullback& p) {
 }
 
 void pull(const AttentionForward& op, Pullback& p) {
-  const AttentionBackward backward{
-      .scale = op.scale, .kv_heads = op.kv_heads, .kv_head_begin = op.kv_head_begin, .area = op.area};
+  const AttentionBackward backward{.scale = op.scale,
+                                   .softcap = op.softcap,
+                                   .kv_heads = op.kv_heads,
+                                   .kv_head_begin = op.kv_head_begin,
+                                   .area = op.area};
   const std::vector<Tensor> gradients =
       p.engine().apply(backward, {p.input(0), p.input(1), p.input(2), p.input(3), p.input(4), p.input(5), p.output(0),
                                   p.output(1), p.cotangent(0)});

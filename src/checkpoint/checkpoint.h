@@ -106,6 +106,18 @@ std::filesystem::path step_directory(const std::filesystem::path& run_directory,
 /// The directory of the newest complete checkpoint; empty when there is none.
 std::filesystem::path latest_checkpoint(const std::filesystem::path& run_directory);
 
+/// A checkpoint that is not read, and why: "COMMITTED is missing".
+struct IncompleteCheckpoint {
+  std::int64_t step = 0;
+  std::filesystem::path directory;
+  std::string reason;
+};
+
+/// Checkpoints of steps after `newest_complete` (-1: all) that are not complete, ascending: folders without a valid
+/// marker, and what a save that was cut short left under <step>.tmp.
+std::vector<IncompleteCheckpoint> incomplete_checkpoints(const std::filesystem::path& run_directory,
+                                                         std::int64_t newest_complete);
+
 /// True when the marker is there and is that of the manifest.
 bool is_complete_checkpoint(const std::filesystem::path& step_directory);
 

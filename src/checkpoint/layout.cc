@@ -74,11 +74,38 @@ std::optional<RangeEntry> parse_range_entry(std::string_view entry) {
   return RangeEntry{std::string(entry.substr(0, at)), *first, *count};
 }
 
-bool is_complete_checkpoint(const std::filesystem::path& step_directory) {
+namespace {
+
+/// Empty when the checkpoint is complete.
+std::string why_incomplete(const std::filesystem::path& step_directory) {
   const auto marker = read_small_file(step_directory / kMarker);
-  if (!marker) return false;
+  if (!marker) return fmt::format("{} is missing", kMarker);
   const auto manifest = read_small_file(step_directory / kItems / kManifest);
-  return manifest && checksum_text(std::as_bytes(std::span(*manifest))) == *marker;
+  if (!manifest) return fmt::format("{}/{} is missing", kItems, kManifest);
+  if (checksum_text(std::as_bytes(std::span(*manifest))) == *marker) return "";
+  return fmt::format("{} does not fit the manifest", kMarker);
+}
+
+}  // namespace
+
+bool is_complete_checkpoint(const std::filesystem::path& step_directory) {
+  return why_incomplete(step_directory).empty();
+}
+
+std::vector<IncompleteCheckpoint> incomplete_checkpoints(const std::filesystem::path& run_directory,
+                                                         std::int64_t newest_complete) {
+  std::vector<IncompleteCheckpoint> found;
+  std::error_code no_directory;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints_directory(run_directory), no_directory)) {
+    const std::string name = entry.path().filename().string();
+    const auto unfinished = parse_step(name, kTemporarySuffix);
+    const auto step = unfinished ? unfinished : parse_step(name);
+    if (!step || *step <= newest_complete) continue;
+    std::string reason = unfinished ? "its save did not end" : why_incomplete(entry.path());
+    if (!reason.empty()) found.push_back({*step, entry.path(), std::move(reason)});
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
 }
 
 std::vector<std::int64_t> complete_steps(const std::filesystem::path& run_directory) {

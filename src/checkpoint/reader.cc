@@ -22,7 +22,8 @@ struct CheckpointReader::StoredFile {
     if (verified) return;
     const std::string found = checksum_text(file.file_bytes());
     if (found != expected_checksum) {
-      fail("{}: corrupt: its checksum is {}, the manifest says {}", file.path().string(), found, expected_checksum);
+      throw DamagedCheckpoint(fmt::format("{}: corrupt: its checksum is {}, the manifest says {}", file.path().string(),
+                                          found, expected_checksum));
     }
     verified = true;
   }
@@ -37,8 +38,12 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& step_directory) 
   if (!is_complete_checkpoint(step_directory)) {
     fail("{}: not a complete checkpoint: {} is missing or does not fit the manifest", step_directory.string(), kMarker);
   }
-  open_files();
-  check_coverage();
+  try {
+    open_files();
+    check_coverage();
+  } catch (const Error& error) {
+    throw DamagedCheckpoint(error.what());
+  }
 }
 
 CheckpointReader::~CheckpointReader() = default;
@@ -159,6 +164,23 @@ void CheckpointReader::read_range_as_float(std::string_view kind, std::string_vi
                    [&](std::size_t offset, std::size_t count, std::span<const std::byte> bytes) {
                      convert_to_float(bytes, dtype, out.subspan(offset, count));
                    });
+}
+
+std::span<const std::byte> CheckpointReader::whole(std::string_view kind, std::string_view name) const {
+  const StoredTensor& stored = tensor(kind, name);
+  if (stored.pieces.size() != 1) return {};
+  stored.pieces.front().file->verify();
+  return stored.pieces.front().bytes;
+}
+
+std::vector<CheckpointReader::Part> CheckpointReader::parts(std::string_view kind, std::string_view name) const {
+  std::vector<Part> parts;
+  for (const Piece& piece : tensor(kind, name).pieces) {
+    piece.file->verify();
+    parts.push_back({piece.first, piece.count, piece.bytes});
+  }
+  std::ranges::sort(parts, {}, &Part::first);
+  return parts;
 }
 
 void CheckpointReader::verify() const {

@@ -10,17 +10,24 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "tensor/safetensors.h"
 
 namespace maxtext {
 
+/// A checkpoint whose files are not those that were saved: missing, truncated, changed.
+class DamagedCheckpoint : public Error {
+ public:
+  using Error::Error;
+};
+
 /// An open, complete checkpoint. Safe to read from several threads. Data is mapped, not loaded: a reader costs the
 /// memory of what its caller copies out. The first read that touches a file verifies its checksum (one pass over it).
 class CheckpointReader {
  public:
-  /// Opens .../checkpoints/<step>. Throws Error when it is not complete, when a file is missing or its size differs
-  /// (expected and found), when a header is invalid or the ranges of a tensor do not cover it exactly.
+  /// Opens .../checkpoints/<step>. Throws Error when it is not complete, DamagedCheckpoint when a file is missing or
+  /// its size differs (expected and found), when a header is invalid or the ranges of a tensor do not cover it exactly.
   explicit CheckpointReader(const std::filesystem::path& step_directory);
   ~CheckpointReader();
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -46,6 +53,19 @@ class CheckpointReader {
   /// The same, converted to float; count = out.size().
   void read_range_as_float(std::string_view kind, std::string_view name, std::int64_t first,
                            std::span<float> out) const;
+
+  /// The tensor's bytes where one file holds all of them, else empty. Valid while the reader lives. Throws Error when
+  /// that file is corrupt.
+  std::span<const std::byte> whole(std::string_view kind, std::string_view name) const;
+
+  /// A run of a tensor's elements as one file holds it.
+  struct Part {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    std::span<const std::byte> bytes;
+  };
+  /// All parts of a tensor, ascending, which together cover it. Valid while the reader lives. Throws Error as `whole`.
+  std::vector<Part> parts(std::string_view kind, std::string_view name) const;
 
   /// Verifies the checksums of all files; throws Error that names the corrupt one.
   void verify() const;

@@ -1,14 +1,14 @@
 #include "checkpoint/weight_source.h"
 
-#include <fstream>
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/hf_tensors.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "tensor/half.h"
-#include "tensor/safetensors.h"
 
 namespace maxtext {
 namespace {
@@ -17,32 +17,36 @@ using nlohmann::json;
 
 class CheckpointWeights final : public WeightSource {
  public:
-  explicit CheckpointWeights(const std::filesystem::path& path) : reader_(path) {}
-  std::vector<std::string> names() const override { return reader_.names(kWeights); }
-  bool contains(std::string_view name) const override { return reader_.contains(kWeights, name); }
-  TensorSpec spec(std::string_view name) const override { return reader_.spec(kWeights, name); }
+  explicit CheckpointWeights(const std::filesystem::path& path)
+      : reader_(std::make_shared<const CheckpointReader>(path)) {}
+  std::vector<std::string> names() const override { return reader_->names(kWeights); }
+  bool contains(std::string_view name) const override { return reader_->contains(kWeights, name); }
+  TensorSpec spec(std::string_view name) const override { return reader_->spec(kWeights, name); }
   void read_range_as_float(std::string_view name, std::int64_t first, std::span<float> out) const override {
-    reader_.read_range_as_float(kWeights, name, first, out);
+    reader_->read_range_as_float(kWeights, name, first, out);
   }
-  json hf_config() const override { return reader_.info().hf_config; }
+  std::shared_ptr<const std::byte> mapped(std::string_view name) const override {
+    return {reader_, reader_->whole(kWeights, name).data()};
+  }
+  json hf_config() const override { return reader_->info().hf_config; }
 
  private:
-  CheckpointReader reader_;
+  std::shared_ptr<const CheckpointReader> reader_;
 };
 
 class SafetensorsWeights final : public WeightSource {
  public:
-  explicit SafetensorsWeights(const std::filesystem::path& path) : set_(path) {}
-  std::vector<std::string> names() const override { return set_.names(); }
-  bool contains(std::string_view name) const override { return set_.contains(name); }
-  TensorSpec spec(std::string_view name) const override { return set_.at(name).spec; }
+  explicit SafetensorsWeights(const std::filesystem::path& path) : set_(std::make_shared<const HfTensors>(path)) {}
+  std::vector<std::string> names() const override { return set_->names(); }
+  bool contains(std::string_view name) const override { return set_->contains(name); }
+  TensorSpec spec(std::string_view name) const override { return set_->at(name).spec; }
 
   void read_range_as_float(std::string_view name, std::int64_t first, std::span<float> out) const override {
-    const SafetensorsEntry& entry = set_.at(name);
+    const SafetensorsEntry& entry = set_->at(name);
     const std::int64_t elements = entry.spec.elements();
     const auto count = static_cast<std::int64_t>(out.size());
     if (first < 0 || count > elements || first > elements - count) {
-      fail("{}: tensor '{}': the range of {} elements from {} is not within {}", set_.file_of(name).path().string(),
+      fail("{}: tensor '{}': the range of {} elements from {} is not within {}", set_->file_of(name).path().string(),
            name, count, first, to_string(entry.spec));
     }
     const auto size = static_cast<std::size_t>(dtype_size(entry.spec.dtype));
@@ -50,38 +54,66 @@ class SafetensorsWeights final : public WeightSource {
                      out);
   }
 
-  json hf_config() const override {
-    const std::filesystem::path path = set_.path() / "config.json";
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream) return json::object();
-    try {
-      return json::parse(stream);
-    } catch (const json::exception& error) {
-      fail("{}: not valid JSON: {}", path.string(), error.what());
-    }
+  std::shared_ptr<const std::byte> mapped(std::string_view name) const override {
+    return {set_, set_->at(name).bytes.data()};
   }
 
+  json hf_config() const override { return set_->config(); }
+
  private:
-  SafetensorsSet set_;
+  std::shared_ptr<const HfTensors> set_;
 };
+
+bool is_items_or_step(const std::filesystem::path& path) {
+  return std::filesystem::exists(path / kItems / kManifest) || std::filesystem::exists(path / kManifest);
+}
+
+/// .../<run_name>/checkpoints itself, one folder too deep for a run and one too high for a checkpoint.
+bool is_checkpoints_folder(const std::filesystem::path& path) {
+  std::error_code not_a_folder;
+  const std::filesystem::path real = std::filesystem::canonical(path, not_a_folder);
+  if (not_a_folder || real != checkpoints_directory(real.parent_path())) return false;
+  const std::filesystem::directory_iterator entries(real, not_a_folder);
+  return std::any_of(begin(entries), end(entries),
+                     [](const auto& entry) { return parse_step(entry.path().filename().string()).has_value(); });
+}
+
+/// What a wrong path looks like, in contrast to files that are there and damaged.
+void check_has_weights(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(path)) return;
+  if (fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json")) return;
+  fail_config(
+      "{}: no weights: expected a Hugging Face directory (model.safetensors or model.safetensors.index.json), a run "
+      "directory or a checkpoint",
+      path.string());
+}
 
 }  // namespace
 
 bool holds_checkpoint(const std::filesystem::path& path) {
+  return is_items_or_step(path) || std::filesystem::is_directory(checkpoints_directory(path)) ||
+         is_checkpoints_folder(path);
+}
+
+std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  return fs::exists(path / kItems / kManifest) || fs::exists(path / kManifest) ||
-         fs::is_directory(checkpoints_directory(path));
+  if (fs::exists(path / kManifest)) return fs::canonical(path).parent_path();
+  if (fs::is_directory(checkpoints_directory(path))) {
+    fs::path latest = latest_checkpoint(path);
+    if (latest.empty()) fail_config("{}: it is a run directory without a complete checkpoint", path.string());
+    return latest;
+  }
+  if (!is_items_or_step(path) && is_checkpoints_folder(path)) {
+    fail_config("{}: it is a folder of checkpoints; give the run directory, for its newest, or {}/STEP", path.string(),
+                path.lexically_normal().string());
+  }
+  return path;
 }
 
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
-  namespace fs = std::filesystem;
-  if (fs::exists(path / kItems / kManifest)) return std::make_unique<CheckpointWeights>(path);
-  if (fs::exists(path / kManifest)) return std::make_unique<CheckpointWeights>(fs::canonical(path).parent_path());
-  if (fs::is_directory(checkpoints_directory(path))) {
-    const fs::path latest = latest_checkpoint(path);
-    if (latest.empty()) fail("{}: a run directory without a complete checkpoint", path.string());
-    return std::make_unique<CheckpointWeights>(latest);
-  }
+  if (holds_checkpoint(path)) return std::make_unique<CheckpointWeights>(find_checkpoint(path));
+  check_has_weights(path);
   return std::make_unique<SafetensorsWeights>(path);
 }
 

@@ -44,7 +44,8 @@ std::string check_word(const Key& key, const std::string& word, std::string_view
   if (key.allowed.empty()) return word;
   std::string name = lower(word);
   if (contains(key.allowed, name)) return name;
-  const std::string allowed = fmt::format("use {}", allowed_phrase(key));
+  const std::string allowed =
+      fmt::format("use {}{}", allowed_phrase(key), key.allowed.size() == 1 ? ", which is what is there now" : "");
   if (contains(key.later, name)) refuse(key, text, source, fmt::format("{} is not implemented yet; {}", name, allowed));
   refuse(key, text, source, fmt::format("expected {}", allowed_phrase(key)));
 }

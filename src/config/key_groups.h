@@ -22,8 +22,9 @@ struct KeyGroup {
 std::vector<KeyGroup> run_keys();          // run, checkpoints, metrics, evaluation
 std::vector<KeyGroup> parallelism_keys();  // devices, mesh, context parallelism, memory
 std::vector<KeyGroup> model_keys();
-std::vector<KeyGroup> data_keys();      // batch, dataset, tokenizer
-std::vector<KeyGroup> training_keys();  // loop, learning rate, optimizer
+std::vector<KeyGroup> data_keys();       // batch, dataset, tokenizer
+std::vector<KeyGroup> training_keys();   // loop, learning rate, optimizer
+std::vector<KeyGroup> inference_keys();  // prompts, sampling, KV cache
 std::vector<KeyGroup> fixed_keys();
 std::vector<KeyGroup> ignored_keys();
 

@@ -14,8 +14,6 @@ std::vector<Key> off_switches() {
   std::vector<Key> keys;
   for (const char* name : {"attention_sink",
                            "share_kv_projections",
-                           "use_post_attn_norm",
-                           "use_post_ffw_norm",
                            "use_dpo",
                            "use_sft",
                            "use_multimodal",
@@ -29,12 +27,10 @@ std::vector<Key> off_switches() {
                            "enable_diloco",
                            "enable_rampup_batch_size",
                            "temperature_tuning",
-                           "quantize_kvcache",
                            "use_qwix_quantization",
                            "optimizer_memory_host_offload",
                            "parameter_memory_host_offload",
                            "use_untrainable_positional_embedding",
-                           "rope_attention_scaling",
                            "enable_emergency_checkpoint",
                            "enable_multi_tier_checkpointing",
                            "elastic_enabled",
@@ -47,8 +43,8 @@ std::vector<Key> off_switches() {
 std::vector<Key> other_axes() {
   std::vector<Key> keys;
   for (const char* level : {"dcn", "ici"}) {
-    for (const char* axis : {"diloco", "fsdp_transpose", "sequence", "context_usp_ulysses", "context_autoregressive",
-                             "tensor_sequence", "pipeline", "expert", "autoregressive"}) {
+    for (const char* axis : {"diloco", "fsdp_transpose", "sequence", "context_usp_ulysses", "tensor_transpose",
+                             "tensor_sequence", "pipeline", "expert"}) {
       keys.push_back(
           fixed(integer_key(std::string(level) + "_" + axis + "_parallelism", 1, "Mesh axis not implemented yet")));
     }
@@ -58,6 +54,8 @@ std::vector<Key> other_axes() {
 
 std::vector<Key> neutral_numbers() {
   return {
+      fixed(integer_key("dcn_context_autoregressive_parallelism", 1, "Mesh axis not implemented yet")),
+      fixed(integer_key("dcn_autoregressive_parallelism", 1, "Mesh axis not implemented yet")),
       fixed(integer_key("num_experts", 1, "Mixture of experts is not implemented yet")),
       fixed(integer_key("mtp_num_layers", 0, "Multi-token prediction is not implemented yet")),
       fixed(integer_key("chunk_attn_window_size", 0, "Chunked attention is not implemented yet")),
@@ -69,11 +67,8 @@ std::vector<Key> neutral_numbers() {
       fixed(integer_key("num_kv_shared_layers", 0, "Not implemented yet")),
       fixed(integer_key("mhc_expansion_rate", 1, "Hyper-connections are not implemented yet")),
       fixed(integer_key("rope_min_timescale", 1, "Shortest timescale of the rotary embedding; only 1")),
-      fixed(real_key("local_rope_max_timescale", -1, "Another timescale for local layers is not implemented yet")),
       fixed(real_key("global_rope_max_timescale", -1, "Another timescale for global layers is not implemented yet")),
       fixed(real_key("partial_rotary_factor", 1, "Partial rotary embedding is not implemented yet")),
-      fixed(real_key("attn_logits_soft_cap", 0, "Soft-capping is not implemented yet")),
-      fixed(real_key("final_logits_soft_cap", 0, "Soft-capping is not implemented yet")),
       fixed(real_key("mlp_activations_limit", -1, "Not implemented yet")),
       fixed(real_key("dropout_rate", 0, "Dropout is not implemented yet")),
       fixed(real_key("dense_init_scale", 1, "Not implemented yet")),

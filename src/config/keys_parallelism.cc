@@ -29,47 +29,48 @@ KeyGroup device_keys() {
 }
 
 KeyGroup mesh_keys() {
-  return {"Mesh",
-          {
-              integer_key("num_slices", -1, "Slices joined by the slow network (dcn); -1 is 1")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("dcn_data_parallelism", -1, "Data parallelism across slices; one dcn axis may be -1")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("dcn_fsdp_parallelism", 1, "Sharding of weights and batch across slices")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("dcn_context_parallelism", 1, "Sharding of the sequence across slices")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("dcn_tensor_parallelism", 1, "Tensor parallelism across slices; only 1 yet")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("ici_data_parallelism", 1, "Data parallelism inside a slice")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("ici_fsdp_parallelism", -1,
-                          "Sharding of weights and batch inside a slice; one ici axis may be -1 and takes the devices "
-                          "that the others leave (1 without a launcher and without num_devices)")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("ici_context_parallelism", 1, "Sharding of the sequence inside a slice")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-              integer_key("ici_tensor_parallelism", 1, "Tensor parallelism inside a slice; only 1 yet")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices),
-          }};
+  return {
+      "Mesh",
+      {
+          integer_key("num_slices", -1, "Slices joined by the slow network (dcn); -1 is the product of the dcn axes")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("dcn_data_parallelism", -1, "Data parallelism across slices; one dcn axis may be -1")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("dcn_fsdp_parallelism", 1, "Sharding of weights and batch across slices")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("dcn_context_parallelism", 1, "Sharding of the sequence across slices")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("dcn_tensor_parallelism", 1, "Tensor parallelism across slices; only 1 yet")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("ici_data_parallelism", 1, "Data parallelism inside a slice")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("ici_fsdp_parallelism", -1,
+                      "Sharding of weights and batch inside a slice; one ici axis may be -1 and takes the devices "
+                      "that the others leave (1 without a launcher and without num_devices)")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("ici_context_parallelism", 1, "Sharding of the sequence inside a slice")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+          integer_key("ici_tensor_parallelism", 1, "Tensor parallelism inside a slice; only 1 yet")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices),
+      }};
 }
 
 KeyGroup context_keys() {
@@ -98,9 +99,10 @@ KeyGroup memory_keys() {
                        "What backward recomputes: full keeps only the input of each layer, minimal keeps the results "
                        "of the projections, none keeps those of attention, too")
                   .one_of({"full", "minimal", "none"})
-                  .not_yet({"minimal_with_context", "save_dot_with_context_except_mlp", "save_dot_except_mlpwi",
-                            "save_dot_except_mlp", "save_qkv_proj", "save_out_proj", "qkv_proj_offloaded",
-                            "minimal_offloaded", "custom"}),
+                  .not_yet({"minimal_with_context", "minimal_flash", "minimal_with_quantization",
+                            "minimal_with_context_and_quantization", "save_dot_with_context_except_mlp",
+                            "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj", "save_out_proj",
+                            "qkv_proj_offloaded", "minimal_offloaded", "custom"}),
           }};
 }
 

@@ -27,10 +27,25 @@ struct Assignment {
   Source source;
 };
 
+/// "; did you mean configs/base.yml?" for src/MaxText/configs/base.yml and the like, where MaxText has it.
+std::string hint_at_our_file(const fs::path& file) {
+  const std::string text = file.generic_string();
+  const std::size_t at = text.rfind("configs/");
+  std::error_code error;
+  if (at == std::string::npos || at == 0 || !fs::is_regular_file(text.substr(at), error)) return "";
+  return fmt::format("; did you mean {}?", text.substr(at));
+}
+
 fs::path find_file(const fs::path& file) {
   std::error_code error;
   for (const fs::path& candidate : {file, "configs" / file}) {
     if (fs::is_regular_file(candidate, error)) return candidate.lexically_normal();
+  }
+  if (fs::is_directory(file, error)) {
+    fail_config("configuration file '{}' is a folder, expected a file as configs/base.yml", file.string());
+  }
+  if (const std::string hint = hint_at_our_file(file); !hint.empty()) {
+    fail_config("configuration file '{}' does not exist{}", file.string(), hint);
   }
   fail_config("configuration file '{}' does not exist (nor does '{}')", file.string(), ("configs" / file).string());
 }
@@ -84,6 +99,20 @@ fs::path find_base_config(const fs::path& run_file, const Assignment& base) {
               base.source.where);
 }
 
+/// What stands at the bottom of a chain has to be a base.yml: without it, another file's keys would be laid over the
+/// program's defaults, and models would be looked for beside it. `file` names no base_config.
+void check_is_base(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (name.find("base") != std::string::npos) return;
+  std::error_code error;
+  if (file.parent_path().filename() == "models" && fs::exists(file.parent_path() / ".." / "base.yml", error)) {
+    fail_config("{}: it is the file of a model; give configs/base.yml, and model_name={} behind it", file.string(),
+                file.stem().string());
+  }
+  fail_config("{}: it has no base_config; a run file names the base.yml that it changes, as base_config: base.yml",
+              file.string());
+}
+
 /// The given file and those it is based on, base.yml first.
 std::vector<ChainFile> read_chain(const fs::path& file) {
   constexpr std::size_t kLongest = 16;
@@ -98,6 +127,8 @@ std::vector<ChainFile> read_chain(const fs::path& file) {
     if (base != link.assignments.end()) {
       next = find_base_config(link.path, *base);
       link.assignments.erase(base);
+    } else {
+      check_is_base(link.path);
     }
     chain.insert(chain.begin(), std::move(link));
   }
@@ -220,7 +251,7 @@ Config load_config(const ConfigRequest& request) {
   if (peeked.is_set("model_name")) model.set("model_name", peeked.text("model_name"), peeked.source("model_name"));
   set_all(config, rest);
   check_model_keys(config, model);
-  check_rules(config, {request.launched_devices, request.check_files});
+  check_rules(config, {request.launched_devices, request.check_files, request.saves_run});
   return config;
 }
 

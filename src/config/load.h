@@ -23,6 +23,8 @@ struct ConfigRequest {
   /// Whether what a run needs must be there: the files named by keys (data, tokenizer, checkpoints to load), and a
   /// run_name when checkpoints are on. Off for commands that only look at the configuration.
   bool check_files = true;
+  /// Whether check_files asks for the run_name: not where data are read, but nothing is saved.
+  bool saves_run = true;
 };
 
 /// The whole environment of this process.

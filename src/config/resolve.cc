@@ -116,12 +116,16 @@ BatchSizes divide_batch(std::int64_t global, std::int64_t accumulation, const Me
 }  // namespace
 
 MeshSizes resolve_mesh(const Config& config, std::optional<int> launched_devices) {
-  const std::int64_t slices = config.integer("num_slices") == -1 ? 1 : config.integer("num_slices");
+  const bool derived = config.integer("num_slices") == -1;
+  const std::int64_t slices =
+      derived ? explicit_product(config, "dcn", configured_sizes(config, "dcn")) : config.integer("num_slices");
   const LevelSizes dcn = resolve_level(config, "dcn", slices, fmt::format("num_slices={}", slices));
   LevelSizes ici = configured_sizes(config, "ici");
   if (const auto devices = known_devices(config, launched_devices)) {
     if (devices->count % slices != 0) {
-      fail_config("{}: expected a divisor of {} devices ({})", config.describe("num_slices"), devices->count,
+      const LevelSizes asked = configured_sizes(config, "dcn");
+      fail_config("{}: expected a divisor of {} devices ({})",
+                  derived ? describe_level(config, "dcn", asked) : config.describe("num_slices"), devices->count,
                   devices->whence);
     }
     ici = resolve_level(config, "ici", devices->count / slices, devices->whence);

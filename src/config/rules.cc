@@ -2,8 +2,10 @@
 
 #include <glob.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "config/model_shape.h"
@@ -41,12 +43,28 @@ void check_optimizer(const Config& config) {
   }
 }
 
+/// A folder of its own below base_output_directory, which holds the cache of tokenised text, too.
+void check_run_name(const Config& config) {
+  const std::string& name = config.text("run_name");
+  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+    fail_config("run_name: it has a control character, expected the name of a folder");
+  }
+  if (name == "." || name == ".." || name == "dataset_cache" || name.find('/') != std::string::npos) {
+    fail_config(
+        "{}: expected the name of a folder of its own in base_output_directory: no '/', '.', '..' or "
+        "'dataset_cache'",
+        config.describe("run_name"));
+  }
+}
+
 void check_checkpoints(const Config& config, const RuleContext& context) {
   if (!config.text("load_parameters_path").empty() && !config.text("load_full_state_path").empty()) {
     fail_config("{} and {}: set only one", config.describe("load_parameters_path"),
                 config.describe("load_full_state_path"));
   }
-  if (context.check_files && config.flag("enable_checkpointing") && config.text("run_name").empty()) {
+  check_run_name(config);
+  const bool saves = context.check_files && context.saves_run && config.flag("enable_checkpointing");
+  if (saves && config.text("run_name").empty()) {
     fail_config("{}: checkpoints need a name for the run; set run_name, or enable_checkpointing=false",
                 config.describe("run_name"));
   }
@@ -60,9 +78,20 @@ void check_columns(const Config& config) {
   }
 }
 
+/// Random tokens in place of data that somebody named would be noticed late. MaxText's command lines name dataset_path
+/// beside dataset_type=synthetic, so that this alone is accepted where synthetic was asked for.
+void check_synthetic(const Config& config) {
+  for (const char* key : {"dataset_path", "train_files", "eval_files", "eval_split_fraction"}) {
+    if (!config.is_set(key) || config.value(key) == Config().value(key)) continue;
+    if (config.is_set("dataset_type") && std::string_view(key) == "dataset_path") continue;
+    fail_config("{}: {} reads no files; set dataset_type=text, tokens or batches", config.describe(key),
+                config.describe("dataset_type"));
+  }
+}
+
 void check_data(const Config& config) {
   check_columns(config);
-  if (!reads_files(config)) return;
+  if (!reads_files(config)) return check_synthetic(config);
   if (resolve_train_files(config).empty()) {
     fail_config("{}: needs data; set dataset_path or train_files", config.describe("dataset_type"));
   }
@@ -88,6 +117,25 @@ void check_held_out(const Config& config) {
   if (reads_files(config) && !split && !files) {
     fail_config("{}: there is no held-out data; set eval_files or eval_split_fraction",
                 config.describe("eval_interval"));
+  }
+}
+
+void check_not_remote(const Config& config, const char* key, const std::string& path) {
+  const std::size_t scheme = path.find("://");
+  if (scheme == std::string::npos || path.substr(0, scheme).find('/') != std::string::npos) return;
+  fail_config("{}: {} paths are not supported; give a local path", config.describe(key), path.substr(0, scheme + 3));
+}
+
+/// Object stores would become folders of that name. What synthetic data do not read may say what it likes.
+void check_paths_are_local(const Config& config) {
+  for (const char* key : {"base_output_directory", "metrics_file", "load_parameters_path", "load_full_state_path",
+                          "dataset_cache_directory"}) {
+    check_not_remote(config, key, config.text(key));
+  }
+  if (!reads_files(config)) return;
+  for (const char* key : {"dataset_path", "tokenizer_path"}) check_not_remote(config, key, config.text(key));
+  for (const char* key : {"train_files", "eval_files"}) {
+    for (const std::string& path : config.list(key)) check_not_remote(config, key, path);
   }
 }
 
@@ -133,6 +181,7 @@ void check_rules(const Config& config, const RuleContext& context) {
   check_checkpoints(config, context);
   check_data(config);
   check_held_out(config);
+  check_paths_are_local(config);
   if (context.check_files) check_files(config);
 }
 

@@ -11,6 +11,7 @@ struct RuleContext {
   std::optional<int> launched_devices;
   /// See ConfigRequest.
   bool check_files = true;
+  bool saves_run = true;
 };
 
 /// Throws ConfigError with one line naming key, value and what is allowed, for the first rule that is broken.

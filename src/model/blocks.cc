@@ -33,15 +33,15 @@ Variable attention_block(const ModelShape& shape, Variable x, const AttentionWei
                          const LayerConstants& constants) {
   // Keys and values first: they travel while the queries are projected.
   Variable k = split_heads(project(x, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
-  if (weights.k_norm.defined()) k = rms_norm(k, weights.k_norm, shape.rms_norm_eps);
+  if (weights.k_norm.defined()) k = model_norm(shape, k, weights.k_norm);
   k = rope(k, constants.rope_cos, constants.rope_sin);
   const Variable v =
       split_heads(project(x, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim);
-  const KeyValueGroups keys_and_values = gather_keys_and_values(k, v);
+  constants.attention.begin(k, v);
   Variable q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
-  if (weights.q_norm.defined()) q = rms_norm(q, weights.q_norm, shape.rms_norm_eps);
+  if (weights.q_norm.defined()) q = model_norm(shape, q, weights.q_norm);
   q = rope(q, constants.rope_cos, constants.rope_sin);
-  const Variable o = all_gather_attention(q, keys_and_values, constants.attention, shape.query_scale);
+  const Variable o = constants.attention.attend(q, {.scale = shape.query_scale, .softcap = shape.attention_softcap});
   return linear(reshape(o, {x.shape()[0], x.shape()[1], shape.query_heads * shape.head_dim}), weights.o_proj,
                 "out_proj");
 }
@@ -56,19 +56,25 @@ ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in) {
   return {std::move(name), {out, in}, {Initializer::Kind::truncated_normal, 1 / std::sqrt(static_cast<double>(in))}};
 }
 
-ParameterInfo norm_scale(std::string name, std::int64_t size) {
-  return {std::move(name), {size}, {Initializer::Kind::ones, 0}};
+ParameterInfo norm_scale(std::string name, std::int64_t size, const ModelShape& shape) {
+  const bool from_one = shape.norm_weight_offset == 1;
+  return {std::move(name), {size}, {from_one ? Initializer::Kind::zeros : Initializer::Kind::ones, 0}};
 }
 
 ParameterInfo bias(std::string name, std::int64_t size) {
   return {std::move(name), {size}, {Initializer::Kind::zeros, 0}};
 }
 
-std::vector<ParameterInfo> llama_like_parameters(const ModelShape& shape) {
+Variable model_norm(const ModelShape& shape, Variable x, Variable weight) {
+  return rms_norm(x, weight, shape.rms_norm_eps, shape.norm_weight_offset);
+}
+
+namespace {
+
+/// Of the attention block, in the order of `read_attention`.
+void add_attention_parameters(const ModelShape& shape, std::vector<ParameterInfo>& list) {
   const std::int64_t query_size = shape.query_heads * shape.head_dim;
   const std::int64_t kv_size = shape.kv_heads * shape.head_dim;
-  std::vector<ParameterInfo> list;
-  list.push_back(norm_scale("input_layernorm.weight", shape.hidden_size));
   list.push_back(projection("self_attn.q_proj.weight", query_size, shape.hidden_size));
   list.push_back(projection("self_attn.k_proj.weight", kv_size, shape.hidden_size));
   list.push_back(projection("self_attn.v_proj.weight", kv_size, shape.hidden_size));
@@ -78,21 +84,13 @@ std::vector<ParameterInfo> llama_like_parameters(const ModelShape& shape) {
     list.push_back(bias("self_attn.v_proj.bias", kv_size));
   }
   if (shape.qk_norm) {
-    list.push_back(norm_scale("self_attn.q_norm.weight", shape.head_dim));
-    list.push_back(norm_scale("self_attn.k_norm.weight", shape.head_dim));
+    list.push_back(norm_scale("self_attn.q_norm.weight", shape.head_dim, shape));
+    list.push_back(norm_scale("self_attn.k_norm.weight", shape.head_dim, shape));
   }
   list.push_back(projection("self_attn.o_proj.weight", shape.hidden_size, query_size));
-  list.push_back(norm_scale("post_attention_layernorm.weight", shape.hidden_size));
-  list.push_back(projection("mlp.gate_proj.weight", shape.intermediate_size, shape.hidden_size));
-  list.push_back(projection("mlp.up_proj.weight", shape.intermediate_size, shape.hidden_size));
-  list.push_back(projection("mlp.down_proj.weight", shape.hidden_size, shape.intermediate_size));
-  return list;
 }
 
-Variable llama_like_layer(const ModelShape& shape, Variable x, std::span<const Variable> parameters,
-                          const LayerConstants& constants) {
-  Reader weights(parameters);
-  const Variable input_norm = weights.next();
+AttentionWeights read_attention(const ModelShape& shape, Reader& weights) {
   AttentionWeights attention;
   attention.q_proj = weights.next();
   attention.k_proj = weights.next();
@@ -103,15 +101,67 @@ Variable llama_like_layer(const ModelShape& shape, Variable x, std::span<const V
   attention.q_norm = weights.next_if(shape.qk_norm);
   attention.k_norm = weights.next_if(shape.qk_norm);
   attention.o_proj = weights.next();
-  const Variable post_norm = weights.next();
+  return attention;
+}
+
+void add_mlp_parameters(const ModelShape& shape, std::vector<ParameterInfo>& list) {
+  list.push_back(projection("mlp.gate_proj.weight", shape.intermediate_size, shape.hidden_size));
+  list.push_back(projection("mlp.up_proj.weight", shape.intermediate_size, shape.hidden_size));
+  list.push_back(projection("mlp.down_proj.weight", shape.hidden_size, shape.intermediate_size));
+}
+
+/// x + mlp(norm(x)), reading the three projections; with `output_norm` x + norm(mlp(norm(x))).
+Variable add_mlp(const ModelShape& shape, Variable x, Variable input_norm, Variable output_norm, Reader& weights) {
   const Variable gate = weights.next();
   const Variable up = weights.next();
   const Variable down = weights.next();
+  const Activation activation = shape.activation == MlpActivation::gelu_tanh ? Activation::gelu_tanh : Activation::silu;
+  const Variable y = gated_mlp(model_norm(shape, x, input_norm), gate, up, down, activation);
+  return add(x, output_norm.defined() ? model_norm(shape, y, output_norm) : y);
+}
 
-  const Variable attended = attention_block(shape, rms_norm(x, input_norm, shape.rms_norm_eps), attention, constants);
-  const Variable middle = add(x, attended);
-  const Variable normed = rms_norm(middle, post_norm, shape.rms_norm_eps);
-  return add(middle, gated_mlp(normed, gate, up, down, Activation::silu));
+}  // namespace
+
+std::vector<ParameterInfo> llama_like_parameters(const ModelShape& shape) {
+  std::vector<ParameterInfo> list;
+  list.push_back(norm_scale("input_layernorm.weight", shape.hidden_size, shape));
+  add_attention_parameters(shape, list);
+  list.push_back(norm_scale("post_attention_layernorm.weight", shape.hidden_size, shape));
+  add_mlp_parameters(shape, list);
+  return list;
+}
+
+Variable llama_like_layer(const ModelShape& shape, Variable x, std::span<const Variable> parameters,
+                          const LayerConstants& constants) {
+  Reader weights(parameters);
+  const Variable input_norm = weights.next();
+  const AttentionWeights attention = read_attention(shape, weights);
+  const Variable mlp_norm = weights.next();
+  const Variable attended = attention_block(shape, model_norm(shape, x, input_norm), attention, constants);
+  return add_mlp(shape, add(x, attended), mlp_norm, Variable(), weights);
+}
+
+std::vector<ParameterInfo> sandwich_parameters(const ModelShape& shape) {
+  std::vector<ParameterInfo> list;
+  list.push_back(norm_scale("input_layernorm.weight", shape.hidden_size, shape));
+  add_attention_parameters(shape, list);
+  list.push_back(norm_scale("post_attention_layernorm.weight", shape.hidden_size, shape));
+  list.push_back(norm_scale("pre_feedforward_layernorm.weight", shape.hidden_size, shape));
+  list.push_back(norm_scale("post_feedforward_layernorm.weight", shape.hidden_size, shape));
+  add_mlp_parameters(shape, list);
+  return list;
+}
+
+Variable sandwich_layer(const ModelShape& shape, Variable x, std::span<const Variable> parameters,
+                        const LayerConstants& constants) {
+  Reader weights(parameters);
+  const Variable input_norm = weights.next();
+  const AttentionWeights attention = read_attention(shape, weights);
+  const Variable attended_norm = weights.next();
+  const Variable mlp_norm = weights.next();
+  const Variable output_norm = weights.next();
+  const Variable attended = attention_block(shape, model_norm(shape, x, input_norm), attention, constants);
+  return add_mlp(shape, add(x, model_norm(shape, attended, attended_norm)), mlp_norm, output_norm, weights);
 }
 
 }  // namespace maxtext

@@ -1,30 +1,12 @@
 #include "model/decoder.h"
 
+#include "attention/all_gather_attention.h"
 #include "autodiff/functions.h"
 #include "base/error.h"
-#include "ops/rope_frequencies.h"
+#include "model/blocks.h"
+#include "model/decoder_parts.h"
 
 namespace maxtext {
-namespace {
-
-std::vector<double> inverse_frequencies(const ModelShape& shape) {
-  std::vector<double> plain = rope_inverse_frequencies(shape.head_dim, shape.rope.theta);
-  switch (shape.rope.type) {
-    case RopeType::plain:
-      return plain;
-    case RopeType::linear:
-      return linear_scaled(plain, shape.rope.factor);
-    case RopeType::llama3:
-      return llama3_scaled(plain,
-                           {.factor = shape.rope.factor,
-                            .low_factor = shape.rope.low_freq_factor,
-                            .high_factor = shape.rope.high_freq_factor,
-                            .original_length = static_cast<double>(shape.rope.original_max_position_embeddings)});
-  }
-  fail("unknown rope type");
-}
-
-}  // namespace
 
 Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> layer_types, DecoderOptions options)
     : engine_(engine),
@@ -38,16 +20,16 @@ Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> laye
 }
 
 Repeat Decoder::layers(const DeviceBatch& batch) const {
-  const std::vector<Tensor> tables = engine_.apply(
-      RopeTable{.inverse_frequencies = inverse_frequencies(shape_), .dtype = options_.dtype}, {batch.position_ids});
+  const LayerRopeTables tables(engine_, shape_, batch.position_ids, options_.dtype);
   const auto body = [this, batch, tables](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const DeviceBatch::Intervals& intervals = batch.intervals.at(layer_types_[static_cast<std::size_t>(layer)]);
-    const LayerConstants constants{.rope_cos = graph.constant(tables[0]),
-                                   .rope_sin = graph.constant(tables[1]),
-                                   .attention = {.gathered_slots = graph.constant(batch.gathered_slots),
-                                                 .key_begin = graph.constant(intervals.key_begin),
-                                                 .key_end = graph.constant(intervals.key_end),
-                                                 .area = intervals.area}};
+    AllGatherAttention attention({.gathered_slots = graph.constant(batch.gathered_slots),
+                                  .key_begin = graph.constant(intervals.key_begin),
+                                  .key_end = graph.constant(intervals.key_end),
+                                  .area = intervals.area});
+    const LayerConstants constants{.rope_cos = graph.constant(tables.cos(layer)),
+                                   .rope_sin = graph.constant(tables.sin(layer)),
+                                   .attention = attention};
     return family_.layer(shape_, x, parameters, constants);
   };
   return {engine_, static_cast<int>(shape_.layers), body};
@@ -70,7 +52,8 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
   Graph embedding_graph(engine_);
   const Variable table = embedding_graph.parameter(parameters.acquire(embedding_group).parameters[0],
                                                    parameters.gradient_slots(embedding_group)[0]);
-  const Variable embedded = embedding(table, embedding_graph.constant(batch.input_ids));
+  Variable embedded = embedding(table, embedding_graph.constant(batch.input_ids));
+  if (shape_.embedding_scale != 1) embedded = scale(embedded, shape_.embedding_scale);
   Tensor x = embedding_graph.forward({embedded}, &options_.remat)[0];
   embedding_graph.bind(table, Tensor());
   parameters.release(embedding_group);
@@ -92,13 +75,14 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
     const Variable input = graph.input(std::move(x));
     x = Tensor();
     const Variable norm = graph.parameter(head.parameters[0], parameters.gradient_slots(head_group)[0]);
-    const Variable normed = rms_norm(input, norm, shape_.rms_norm_eps);
+    const Variable normed = model_norm(shape_, input, norm);
     GradientSlot& slot = *parameters.gradient_slots(weight_group)[weight_index];
     std::vector<Tensor> outputs;
     {
       const Tensor hidden = graph.forward({normed}, &options_.remat)[0];
       outputs = engine_.apply(LinearCrossEntropy{.chunk_tokens = options_.cross_entropy_chunk,
                                                  .z_loss_multiplier = options_.z_loss_multiplier,
+                                                 .softcap = shape_.final_softcap,
                                                  .with_gradient = true,
                                                  .accumulate = slot.accumulate},
                               {hidden, parameters.acquire(weight_group).parameters[weight_index], batch.targets,
@@ -127,13 +111,13 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
 Tensor Decoder::final_hidden(ParameterShards& parameters, const DeviceBatch& batch) const {
   parameters.prefetch(ModelLayout::kEmbedding);
   if (shape_.layers > 0) parameters.prefetch(parameters.layout().layer_group(0));
-  Tensor x =
-      engine_.apply_one(Embedding{}, {parameters.acquire(ModelLayout::kEmbedding).parameters[0], batch.input_ids});
+  Tensor x = embed_tokens(engine_, shape_, parameters.acquire(ModelLayout::kEmbedding).parameters[0], batch.input_ids);
   parameters.release(ModelLayout::kEmbedding);
   LayerParameterSource source(parameters, {parameters.layout().head_group(), head_weight(parameters).first});
   x = layers(batch).forward(std::move(x), source, nullptr);
   const Tensor norm = parameters.acquire(parameters.layout().head_group()).parameters[0];
-  return engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps}, {x, norm});
+  return engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps, .weight_offset = shape_.norm_weight_offset},
+                           {x, norm});
 }
 
 LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batch) {
@@ -143,6 +127,7 @@ LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batc
   const Tensor one = engine_.apply_one(Fill{.spec = {{}, DType::float32}, .value = 1}, {});
   const std::vector<Tensor> outputs = engine_.apply(LinearCrossEntropy{.chunk_tokens = options_.cross_entropy_chunk,
                                                                        .z_loss_multiplier = options_.z_loss_multiplier,
+                                                                       .softcap = shape_.final_softcap,
                                                                        .with_gradient = false,
                                                                        .accumulate = false},
                                                     {hidden, weight, batch.targets, batch.target_weights, one});
@@ -154,7 +139,7 @@ LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batc
 Tensor Decoder::logits(ParameterShards& parameters, const DeviceBatch& batch) {
   const Tensor hidden = final_hidden(parameters, batch);
   const auto [group, index] = head_weight(parameters);
-  Tensor result = engine_.apply_one(Linear{}, {hidden, parameters.acquire(group).parameters[index]});
+  Tensor result = output_logits(engine_, shape_, hidden, parameters.acquire(group).parameters[index]);
   parameters.release(group);
   parameters.release(parameters.layout().head_group());
   return result;

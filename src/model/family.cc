@@ -8,7 +8,7 @@
 namespace maxtext {
 
 const ModelFamily& model_family(std::string_view name) {
-  const std::array<const ModelFamily*, 4> families{&kLlama, &kMistral, &kQwen2, &kQwen3};
+  const std::array<const ModelFamily*, 6> families{&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma2, &kGemma3};
   std::string names;
   for (const ModelFamily* family : families) {
     if (family->name == name) return *family;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "attention/all_gather_attention.h"
+#include "attention/layer_attention.h"
 #include "config/model_shape.h"
 #include "model/parameters.h"
 
@@ -15,11 +15,11 @@ namespace maxtext {
 struct LayerConstants {
   Variable rope_cos;  ///< [B, T, head_dim/2]
   Variable rope_sin;
-  AttentionInputs attention;  ///< of this layer's attention type
+  LayerAttention& attention;  ///< of this layer
 };
 
 struct ModelFamily {
-  /// Hugging Face's `model_type`.
+  /// As ModelShape::family.
   std::string_view name;
   /// The parameters of one layer, names relative to `model.layers.N.`.
   std::vector<ParameterInfo> (*layer_parameters)(const ModelShape& shape);
@@ -36,5 +36,7 @@ extern const ModelFamily kLlama;
 extern const ModelFamily kMistral;
 extern const ModelFamily kQwen2;
 extern const ModelFamily kQwen3;
+extern const ModelFamily kGemma2;
+extern const ModelFamily kGemma3;
 
 }  // namespace maxtext

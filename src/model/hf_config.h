@@ -14,12 +14,16 @@ namespace maxtext {
 /// `dtype`) and that of earlier ones, in which most published models are (`rope_theta`, `rope_scaling`,
 /// `torch_dtype`). `path` is the file or its folder.
 ///
-/// model_type llama, mistral, qwen2 and qwen3; rope types default, linear and llama3. What is absent has the default of
-/// transformers: head_dim is hidden_size / num_attention_heads (qwen3: 128), num_key_value_heads is
-/// num_attention_heads (llama; the others must give it), rms_norm_eps 1e-6, rope_theta 10000.
+/// model_type llama, mistral, qwen2, qwen3, gemma2 and gemma3_text, and gemma3 (multimodal), of which it reads the text
+/// model (model/hf_text_model.h); rope types default, linear, llama3 and yarn (model/hf_rope.h). What is absent has the
+/// default of transformers: head_dim is hidden_size / num_attention_heads (qwen3: 128, gemma: 256), num_key_value_heads
+/// is num_attention_heads (llama; gemma: 4; the others must give it), rms_norm_eps 1e-6, rope_theta 10000; gemma3 may
+/// leave out every size.
 /// Windows: mistral has `sliding_window` on every layer; qwen2 and qwen3 with `use_sliding_window` have it where
-/// `layer_types` says sliding_attention, or, without that list, from layer `max_window_layers` on.
-/// `query_scale`, a key of our own, replaces 1/sqrt(head_dim): MaxText folds that factor into the query weights.
+/// `layer_types` says sliding_attention, or, without that list, from layer `max_window_layers` on; gemma where
+/// `layer_types` says so, or on all but every second (gemma2) or `sliding_window_pattern`-th (gemma3) layer.
+/// `query_scale`, a key of our own, replaces 1/sqrt(head_dim) (gemma: 1/sqrt(query_pre_attn_scalar)): MaxText folds
+/// that factor into the query weights.
 ///
 /// Throws ConfigError, one line with file, key, value and what is allowed, for everything that this program would
 /// compute differently: unknown families, other activations, biases on output or MLP projections, other rope types,

@@ -1,5 +1,4 @@
-#include <fmt/ranges.h>
-
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
@@ -9,6 +8,9 @@
 
 #include "base/error.h"
 #include "model/hf_config.h"
+#include "model/hf_rope.h"
+#include "model/hf_section.h"
+#include "model/hf_text_model.h"
 
 namespace maxtext {
 namespace {
@@ -16,98 +18,35 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 4> kFamilies{"llama", "mistral", "qwen2", "qwen3"};
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
-
-/// One JSON object of the file. A key that is null counts as absent, as in transformers.
-class Section {
- public:
-  Section(const json& object, std::string name) : object_(object), name_(std::move(name)) {}
-
-  const json* find(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  std::optional<std::int64_t> size(const char* key) const {
-    const json* value = find(key);
-    if (!value) return std::nullopt;
-    if (!value->is_number_integer() || value->get<double>() < 1 ||
-        value->get<double>() > static_cast<double>(kLargestSize)) {
-      reject(key, "a positive integer");
-    }
-    return value->get<std::int64_t>();
-  }
-
-  std::int64_t required_size(const char* key) const {
-    const std::optional<std::int64_t> value = size(key);
-    if (!value) fail_config("{}: {} is missing", name_, key);
-    return *value;
-  }
-
-  std::optional<double> positive(const char* key) const {
-    const json* value = find(key);
-    if (!value) return std::nullopt;
-    if (!value->is_number() || !(value->get<double>() > 0) || !std::isfinite(value->get<double>())) {
-      reject(key, "a positive number");
-    }
-    return value->get<double>();
-  }
-
-  double required_positive(const char* key) const {
-    const std::optional<double> value = positive(key);
-    if (!value) fail_config("{}: {} is missing", name_, key);
-    return *value;
-  }
-
-  bool flag(const char* key, bool otherwise) const {
-    const json* value = find(key);
-    if (!value) return otherwise;
-    if (!value->is_boolean()) reject(key, "true or false");
-    return value->get<bool>();
-  }
-
-  std::optional<std::string> text(const char* key) const {
-    const json* value = find(key);
-    if (!value) return std::nullopt;
-    if (!value->is_string()) reject(key, "a string");
-    return value->get<std::string>();
-  }
-
-  /// A part of the file, as rope_scaling; nothing when it is absent.
-  std::optional<Section> section(const char* key) const {
-    const json* value = find(key);
-    if (!value) return std::nullopt;
-    if (!value->is_object()) reject(key, "an object");
-    return Section(*value, name_ + ": " + key);
-  }
-
-  [[noreturn]] void reject(const char* key, std::string_view expected) const {
-    fail_config("{}: {}={}: expected {}", name_, key, object_.at(key).dump(), expected);
-  }
-
-  const std::string& name() const { return name_; }
-
- private:
-  const json& object_;
-  std::string name_;
+/// Hugging Face's model_type and what the family is called here.
+struct Family {
+  std::string_view model_type;
+  std::string_view name;
 };
+constexpr std::array kFamilies{Family{"llama", "llama"},       Family{"mistral", "mistral"}, Family{"qwen2", "qwen2"},
+                               Family{"qwen3", "qwen3"},       Family{"gemma2", "gemma2"},   Family{"gemma3", "gemma3"},
+                               Family{"gemma3_text", "gemma3"}};
 
-std::string read_family(const Section& root) {
+std::string read_family(const HfSection& root) {
   const std::optional<std::string> family = root.text("model_type");
   if (!family) fail_config("{}: model_type is missing; is this a config.json of Hugging Face?", root.name());
-  for (const std::string_view known : kFamilies) {
-    if (*family == known) return *family;
+  std::string known;
+  for (const Family& entry : kFamilies) {
+    if (*family == entry.model_type) return std::string(entry.name);
+    known += (known.empty() ? "" : ", ") + std::string(entry.model_type);
   }
-  const bool planned = family->starts_with("gemma");
-  fail_config("{}: model_type={}: {}; known are {}", root.name(), *family,
-              planned ? "not supported yet" : "unknown model family", fmt::join(kFamilies, ", "));
+  fail_config("{}: model_type={}: unknown model family; known are {}", root.name(), *family, known);
 }
 
 /// Features that would change the result if they were passed over.
-void refuse_what_would_be_ignored(const Section& root, const std::string& family) {
-  if (const auto activation = root.text("hidden_act"); activation && *activation != "silu") {
-    root.reject("hidden_act", "silu");
+void refuse_what_would_be_ignored(const HfSection& root, const std::string& family) {
+  const bool gemma = family.starts_with("gemma");
+  // Gemma's own key is hidden_activation; hidden_act, which older files have beside it, is then ignored.
+  const char* activation_key = gemma ? "hidden_activation" : "hidden_act";
+  const std::string expected = gemma ? "gelu_pytorch_tanh" : "silu";
+  if (root.text(activation_key).value_or(expected) != expected) root.reject(activation_key, expected);
+  if (root.find("use_bidirectional_attention") && root.flag("use_bidirectional_attention", false)) {
+    root.reject("use_bidirectional_attention", "false, attention is causal");
   }
   if (root.flag("mlp_bias", false)) root.reject("mlp_bias", "false, biases on the MLP are not supported");
   if (root.flag("attention_bias", false) && family != "qwen2" && family != "mistral") {
@@ -120,53 +59,33 @@ void refuse_what_would_be_ignored(const Section& root, const std::string& family
   }
 }
 
-RopeType rope_type(const Section& rope) {
-  // `type` is the name that transformers used before 4.43.
-  const char* key = rope.find("rope_type") ? "rope_type" : "type";
-  const std::string type = rope.text(key).value_or("default");
-  if (type == "default") return RopeType::plain;
-  if (type == "linear") return RopeType::linear;
-  if (type == "llama3") return RopeType::llama3;
-  rope.reject(key, "default, linear or llama3");
+/// What transformers takes where a Gemma's config.json says nothing: files of Gemma 3 leave out most of it.
+struct GemmaDefaults {
+  std::int64_t vocab_size, max_position_embeddings, sliding_window_pattern;
+  double theta, attention_softcap, final_softcap;
+};
+constexpr GemmaDefaults kGemma2Defaults{256000, 8192, 2, 1e4, 50, 30};
+constexpr GemmaDefaults kGemma3Defaults{262208, 131072, 6, 1e6, 0, 0};
+constexpr std::int64_t kGemmaHiddenSize = 2304;
+constexpr std::int64_t kGemmaIntermediateSize = 9216;
+constexpr std::int64_t kGemmaLayers = 26;
+constexpr std::int64_t kGemmaHeads = 8;
+constexpr std::int64_t kGemmaKvHeads = 4;
+constexpr std::int64_t kGemmaHeadDim = 256;
+constexpr std::int64_t kGemmaWindow = 4096;
+constexpr double kGemmaQueryScalar = 256;
+
+const GemmaDefaults& gemma_defaults(const std::string& family) {
+  return family == "gemma2" ? kGemma2Defaults : kGemma3Defaults;
 }
 
-void refuse_rope_per_layer_type(const Section& rope) {
-  for (const char* key : {"full_attention", "sliding_attention"}) {
-    if (rope.find(key)) fail_config("{}: {}: a rotary embedding per layer type is not supported yet", rope.name(), key);
-  }
+/// null is no cap; a cap that is absent is the default one.
+double read_softcap(const HfSection& root, const char* key, double otherwise) {
+  if (root.is_null(key)) return 0;
+  return root.positive(key).value_or(otherwise);
 }
 
-/// `rope_parameters` (transformers 5) or `rope_scaling` (before it); a plain embedding has neither or an empty one.
-std::optional<Section> rope_section(const Section& root) {
-  if (std::optional<Section> parameters = root.section("rope_parameters")) return parameters;
-  return root.section("rope_scaling");
-}
-
-RopeShape read_rope(const Section& root) {
-  RopeShape shape;
-  shape.theta = root.positive("rope_theta").value_or(shape.theta);
-  const std::optional<Section> rope = rope_section(root);
-  if (!rope) return shape;
-
-  refuse_rope_per_layer_type(*rope);
-  if (const auto part = rope->positive("partial_rotary_factor"); part && *part != 1.0) {
-    rope->reject("partial_rotary_factor", "1, the whole head is rotated");
-  }
-  shape.theta = rope->positive("rope_theta").value_or(shape.theta);
-  shape.type = rope_type(*rope);
-  if (shape.type == RopeType::plain) return shape;
-  shape.factor = rope->required_positive("factor");
-  if (shape.type == RopeType::linear) return shape;
-  shape.low_freq_factor = rope->required_positive("low_freq_factor");
-  shape.high_freq_factor = rope->required_positive("high_freq_factor");
-  shape.original_max_position_embeddings = rope->required_size("original_max_position_embeddings");
-  if (shape.high_freq_factor <= shape.low_freq_factor) {
-    rope->reject("high_freq_factor", fmt::format("a number above low_freq_factor={}", shape.low_freq_factor));
-  }
-  return shape;
-}
-
-std::vector<std::int64_t> windows_of_layer_types(const Section& root, std::int64_t layers, std::int64_t window) {
+std::vector<std::int64_t> windows_of_layer_types(const HfSection& root, std::int64_t layers, std::int64_t window) {
   const json& types = *root.find("layer_types");
   if (!types.is_array() || std::ssize(types) != layers) {
     root.reject("layer_types", fmt::format("a list of {} entries, as num_hidden_layers", layers));
@@ -183,9 +102,26 @@ std::vector<std::int64_t> windows_of_layer_types(const Section& root, std::int64
   return windows;
 }
 
-std::vector<std::int64_t> read_windows(const Section& root, const std::string& family, std::int64_t layers) {
+/// Without layer_types every sliding_window_pattern-th layer sees everything.
+std::vector<std::int64_t> read_gemma_windows(const HfSection& root, const std::string& family, std::int64_t layers) {
+  const std::int64_t window = root.size("sliding_window").value_or(kGemmaWindow);
+  if (root.find("layer_types")) return windows_of_layer_types(root, layers, window);
+  std::int64_t period = gemma_defaults(family).sliding_window_pattern;
+  if (family == "gemma3") {
+    // transformers 5 writes it with an underscore.
+    for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+      period = root.size(key).value_or(period);
+    }
+  }
+  std::vector<std::int64_t> windows;
+  for (std::int64_t layer = 1; layer <= layers; ++layer) windows.push_back(layer % period == 0 ? 0 : window);
+  return windows;
+}
+
+std::vector<std::int64_t> read_windows(const HfSection& root, const std::string& family, std::int64_t layers) {
   std::vector<std::int64_t> windows(static_cast<std::size_t>(layers), 0);
   if (family == "llama") return windows;
+  if (family.starts_with("gemma")) return read_gemma_windows(root, family, layers);
   const std::int64_t window = root.size("sliding_window").value_or(0);
   if (family == "mistral") return std::vector<std::int64_t>(static_cast<std::size_t>(layers), window);
 
@@ -202,9 +138,10 @@ std::vector<std::int64_t> read_windows(const Section& root, const std::string& f
   return windows;
 }
 
-std::int64_t default_head_dim(const Section& root, const ModelShape& shape) {
+std::int64_t default_head_dim(const HfSection& root, const ModelShape& shape) {
   constexpr std::int64_t kQwen3HeadDim = 128;
   if (shape.family == "qwen3") return kQwen3HeadDim;
+  if (is_gemma(shape)) return kGemmaHeadDim;
   if (shape.hidden_size % shape.query_heads != 0) {
     root.reject("hidden_size",
                 fmt::format("a multiple of num_attention_heads={}, as head_dim is not given", shape.query_heads));
@@ -212,10 +149,26 @@ std::int64_t default_head_dim(const Section& root, const ModelShape& shape) {
   return shape.hidden_size / shape.query_heads;
 }
 
-void read_heads(const Section& root, ModelShape& shape) {
-  shape.query_heads = root.required_size("num_attention_heads");
+void read_sizes(const HfSection& root, ModelShape& shape) {
+  const auto size = [&](const char* key, std::int64_t gemmas) {
+    return is_gemma(shape) ? root.size(key).value_or(gemmas) : root.required_size(key);
+  };
+  shape.vocab_size = size("vocab_size", gemma_defaults(shape.family).vocab_size);
+  shape.hidden_size = size("hidden_size", kGemmaHiddenSize);
+  shape.intermediate_size = size("intermediate_size", kGemmaIntermediateSize);
+  shape.layers = size("num_hidden_layers", kGemmaLayers);
+  shape.query_heads = size("num_attention_heads", kGemmaHeads);
   shape.kv_heads = shape.family == "llama" ? root.size("num_key_value_heads").value_or(shape.query_heads)
-                                           : root.required_size("num_key_value_heads");
+                                           : size("num_key_value_heads", kGemmaKvHeads);
+}
+
+double read_query_scale(const HfSection& root, const ModelShape& shape) {
+  if (const auto scale = root.positive("query_scale")) return *scale;
+  if (!is_gemma(shape)) return 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+  return 1.0 / std::sqrt(root.positive("query_pre_attn_scalar").value_or(kGemmaQueryScalar));
+}
+
+void check_heads(const HfSection& root, ModelShape& shape) {
   if (shape.query_heads % shape.kv_heads != 0) {
     root.reject("num_attention_heads", fmt::format("a multiple of num_key_value_heads={}", shape.kv_heads));
   }
@@ -225,31 +178,43 @@ void read_heads(const Section& root, ModelShape& shape) {
     fail_config("{}: head_dim={}: expected an even number, the rotary embedding turns pairs", root.name(),
                 shape.head_dim);
   }
-  shape.query_scale = root.positive("query_scale").value_or(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  shape.query_scale = read_query_scale(root, shape);
 }
 
 std::int64_t default_max_position_embeddings(const std::string& family) {
+  if (family.starts_with("gemma")) return gemma_defaults(family).max_position_embeddings;
   if (family == "llama") return 2048;
   return family == "mistral" ? 131072 : 32768;
 }
 
-ModelShape read_shape(const Section& root) {
+void read_ropes(const HfSection& root, ModelShape& shape) {
+  const double default_theta = is_gemma(shape) ? gemma_defaults(shape.family).theta : 10000;
+  const HfRopes ropes = read_hf_rope(root, default_theta, shape.family == "gemma3");
+  shape.rope = ropes.rope;
+  const bool has_windows = std::ranges::any_of(shape.layer_windows, [](std::int64_t window) { return window > 0; });
+  if (has_windows && ropes.local && *ropes.local != ropes.rope) shape.local_rope = ropes.local;
+}
+
+ModelShape read_shape(const HfSection& root) {
   ModelShape shape;
   shape.family = read_family(root);
   refuse_what_would_be_ignored(root, shape.family);
-  shape.vocab_size = root.required_size("vocab_size");
-  shape.hidden_size = root.required_size("hidden_size");
-  shape.intermediate_size = root.required_size("intermediate_size");
-  shape.layers = root.required_size("num_hidden_layers");
-  read_heads(root, shape);
+  read_sizes(root, shape);
+  check_heads(root, shape);
   shape.rms_norm_eps = root.positive("rms_norm_eps").value_or(1e-6);
-  shape.rope = read_rope(root);
-  shape.tie_word_embeddings = root.flag("tie_word_embeddings", false);
+  shape.tie_word_embeddings = root.flag("tie_word_embeddings", is_gemma(shape));
   shape.attention_bias = shape.family == "qwen2";
-  shape.qk_norm = shape.family == "qwen3";
+  shape.qk_norm = shape.family == "qwen3" || shape.family == "gemma3";
   shape.layer_windows = read_windows(root, shape.family, shape.layers);
+  read_ropes(root, shape);
+  if (is_gemma(shape)) {
+    const GemmaDefaults& defaults = gemma_defaults(shape.family);
+    shape.attention_softcap = read_softcap(root, "attn_logit_softcapping", defaults.attention_softcap);
+    shape.final_softcap = read_softcap(root, "final_logit_softcapping", defaults.final_softcap);
+  }
   shape.max_position_embeddings =
       root.size("max_position_embeddings").value_or(default_max_position_embeddings(shape.family));
+  set_family_constants(shape);
   return shape;
 }
 
@@ -259,7 +224,8 @@ ModelShape parse_hf_config(const std::string& text, const std::string& name) {
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) fail_config("{}: not valid JSON", name);
   if (!root.is_object()) fail_config("{}: expected a JSON object, got {}", name, root.type_name());
-  return read_shape(Section(root, name));
+  const json text_model = text_model_config(root);
+  return read_shape(HfSection(text_model, name));
 }
 
 ModelShape read_hf_config(const fs::path& path) {

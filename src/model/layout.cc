@@ -8,7 +8,8 @@ namespace maxtext {
 
 ModelLayout model_layout(const ModelShape& shape, int shards) {
   ModelLayout layout;
-  // Untied tables start small; a tied one is also the head and starts as a projection does.
+  // Untied tables start small; a tied one is also the head and starts as a projection does. (Gemma's embedding_scale
+  // then makes the first layer's input of deviation 1.)
   const double deviation =
       shape.tie_word_embeddings ? projection("", 1, shape.hidden_size).initializer.deviation : 0.02;
   layout.groups.push_back(make_group({{"model.embed_tokens.weight",
@@ -23,7 +24,7 @@ ModelLayout model_layout(const ModelShape& shape, int shards) {
     }
     layout.groups.push_back(make_group(std::move(parameters), shards));
   }
-  std::vector<ParameterInfo> head = {norm_scale("model.norm.weight", shape.hidden_size)};
+  std::vector<ParameterInfo> head = {norm_scale("model.norm.weight", shape.hidden_size, shape)};
   if (!shape.tie_word_embeddings) head.push_back(projection("lm_head.weight", shape.vocab_size, shape.hidden_size));
   layout.groups.push_back(make_group(std::move(head), shards));
   return layout;

@@ -45,7 +45,7 @@ Gradients run_device(Engine& engine, int devices, const DeviceInputs& inputs, co
                                   .key_begin = graph.constant(put(engine, {1, kSlots}, inputs.key_begin)),
                                   .key_end = graph.constant(put(engine, {1, kSlots}, inputs.key_end)),
                                   .area = area};
-  const Variable o = all_gather_attention(q, gather_keys_and_values(k, v), constants, 0.3);
+  const Variable o = all_gather_attention(q, gather_keys_and_values(k, v), constants, {.scale = 0.3});
   Gradients result;
   result.o = get<double>(engine, graph.forward({o}, &policy)[0]);
   const std::vector<Tensor> gradients = graph.backward({o}, {put(engine, shape(kQueryHeads), inputs.dy)}, {q, k, v});

@@ -132,8 +132,8 @@ TEST(ConfigErrors, WrongTypesNameKeyValueAndType) {
 
 TEST(ConfigErrors, RangesAreNamed) {
   EXPECT_EQ(set_error("steps", "0"), "steps=0 (command line): expected an integer, -1 or at least 1");
-  EXPECT_THAT(set_error("max_target_length", "0"), HasSubstr("1 to 2147483647"));
-  EXPECT_THAT(set_error("max_target_length", "-5"), HasSubstr("1 to 2147483647"));
+  EXPECT_THAT(set_error("max_target_length", "0"), HasSubstr("1 to 16777216"));
+  EXPECT_THAT(set_error("max_target_length", "-5"), HasSubstr("1 to 16777216"));
   EXPECT_THAT(set_error("per_device_batch_size", "0"), HasSubstr("above 0"));
   EXPECT_THAT(set_error("warmup_steps_fraction", "1.1"), HasSubstr("0 to 1"));
   EXPECT_THAT(set_error("learning_rate", "-1"), HasSubstr("at least 0"));
@@ -158,16 +158,16 @@ TEST(ConfigErrors, WhatIsNotThereYetSaysSo) {
     EXPECT_THAT(set_error("context_parallel_strategy", strategy), HasSubstr("is not implemented yet; use all_gather"));
   }
   EXPECT_EQ(set_error("dtype", "bfloat16"),
-            "dtype=bfloat16 (command line): bfloat16 is not implemented yet; use float32");
+            "dtype=bfloat16 (command line): bfloat16 is not implemented yet; use float32, which is what is there now");
   EXPECT_THAT(set_error("weight_dtype", "bfloat16"), HasSubstr("not implemented yet; use float32"));
+  EXPECT_THAT(set_error("remat_policy", "minimal_flash"), HasSubstr("not implemented yet; use full, minimal, none"));
   EXPECT_THAT(set_error("remat_policy", "custom"), HasSubstr("not implemented yet; use full, minimal, none"));
   EXPECT_THAT(set_error("dataset_type", "grain"), HasSubstr("not implemented yet"));
   EXPECT_THAT(set_error("opt_type", "muon"), HasSubstr("not implemented yet; use adamw, sgd"));
   EXPECT_THAT(set_error("context_sharding", "expert"), HasSubstr("not implemented yet; use context"));
-  EXPECT_THAT(set_error("decoder_block", "gemma3"), HasSubstr("not implemented yet"));
-  EXPECT_THAT(set_error("rope_type", "yarn"), HasSubstr("not implemented yet; use default, llama3.1"));
+  EXPECT_THAT(set_error("decoder_block", "gemma4"), HasSubstr("not implemented yet"));
   EXPECT_THAT(set_error("attention_type", "chunk"), HasSubstr("not implemented yet"));
-  EXPECT_THAT(set_error("mlp_activations", "gelu,linear"), HasSubstr("gelu is not implemented yet"));
+  EXPECT_THAT(set_error("mlp_activations", "relu,linear"), HasSubstr("relu is not implemented yet"));
 }
 
 TEST(ConfigErrors, FixedKeysAcceptTheirNeutralValueOnly) {
@@ -181,7 +181,7 @@ TEST(ConfigErrors, FixedKeysAcceptTheirNeutralValueOnly) {
   EXPECT_THAT(set_error("ici_expert_parallelism", "2"),
               HasSubstr("only 1 is accepted (Mesh axis not implemented yet)"));
   EXPECT_THAT(set_error("ici_pipeline_parallelism", "-1"), HasSubstr("only 1 is accepted"));
-  EXPECT_THAT(set_error("attn_logits_soft_cap", "50"), HasSubstr("only 0 is accepted"));
+  EXPECT_THAT(set_error("mlp_activations_limit", "7"), HasSubstr("only -1 is accepted"));
   EXPECT_THAT(set_error("mu_dtype", "bfloat16"), HasSubstr("expected"));
 }
 

@@ -112,23 +112,30 @@ TEST(LoadConfig, StructuredValuesOfIgnoredKeysAreAccepted) {
   TemporaryFolder folder;
   EXPECT_NO_THROW(
       load_file(folder.write("base.yml", "logical_axis_rules: [['a', ['b']], ['c', []]]\nattention: flash\n")));
-  EXPECT_THAT(file_error(folder.write("bad.yml", "steps: {a: 1}\n")), HasSubstr("expected a single value or a list"));
+  EXPECT_THAT(file_error(folder.write("base-bad.yml", "steps: {a: 1}\n")),
+              HasSubstr("expected a single value or a list"));
 }
 
 TEST(LoadConfig, FilesThatAreWrong) {
   TemporaryFolder folder;
   const std::string missing = file_error(folder.path() / "none.yml");
   EXPECT_THAT(missing, HasSubstr("none.yml' does not exist"));
-  EXPECT_THAT(file_error(folder.path()), HasSubstr("does not exist")) << "a folder is no file";
+  EXPECT_THAT(file_error(folder.path()), HasSubstr("is a folder"));
+  EXPECT_THAT(file_error("src/MaxText/configs/none.yml"), HasSubstr("nor does"));
+  EXPECT_EQ(file_error(folder.write("mine.yml", "steps: 1\n")),
+            (folder.path() / "mine.yml").string() +
+                ": it has no base_config; a run file names the base.yml that it changes, as base_config: base.yml");
+  EXPECT_THAT(file_error(testing::project_root() / "configs" / "models" / "llama3-8b.yml"),
+              HasSubstr("it is the file of a model; give configs/base.yml, and model_name=llama3-8b behind it"));
   EXPECT_THAT(file_error(folder.write("a.yml", "steps: [1\n")), HasSubstr("not YAML"));
   EXPECT_THAT(file_error(folder.write("b.yml", "just words\n")), HasSubstr("expected lines of `key: value`"));
-  EXPECT_THAT(file_error(folder.write("c.yml", "steps: 1\npacking: true\nsteps: 2\n")),
-              HasSubstr("c.yml:3): the key stands twice"));
-  EXPECT_THAT(file_error(folder.write("d.yml", "\nstpes: 1\n")), HasSubstr("d.yml:2); did you mean steps"));
+  EXPECT_THAT(file_error(folder.write("base-c.yml", "steps: 1\npacking: true\nsteps: 2\n")),
+              HasSubstr("base-c.yml:3): the key stands twice"));
+  EXPECT_THAT(file_error(folder.write("base-d.yml", "\nstpes: 1\n")), HasSubstr("base-d.yml:2); did you mean steps"));
   EXPECT_THAT(file_error(folder.write("e.yml", "base_config: nowhere.yml\n")), StartsWith("base_config=nowhere.yml ("));
   folder.write("x.yml", "base_config: y.yml\n");
   EXPECT_THAT(file_error(folder.write("y.yml", "base_config: x.yml\n")), HasSubstr("circle"));
-  EXPECT_THAT(file_error(folder.write("f.yml", "steps:\n")), HasSubstr("expected an integer"));
+  EXPECT_THAT(file_error(folder.write("base-f.yml", "steps:\n")), HasSubstr("expected an integer"));
 }
 
 TEST(LoadConfig, CommandLinesThatAreWrong) {

@@ -76,10 +76,12 @@ TEST(ResolveMesh, AtMostOneAutomaticAxisPerLevel) {
 }
 
 TEST(ResolveMesh, DcnAxesNeedSlices) {
-  EXPECT_EQ(mesh_error({{"dcn_context_parallelism", "2"}}),
+  EXPECT_EQ(mesh_error({{"dcn_context_parallelism", "2"}, {"num_slices", "1"}}),
             "dcn_context_parallelism=2 (command line): the product of the dcn axes is 2, expected a divisor of 1 "
             "(num_slices=1)");
-  EXPECT_THAT(mesh_error({{"dcn_data_parallelism", "2"}}), HasSubstr("expected 1 (num_slices=1)"));
+  EXPECT_THAT(mesh_error({{"dcn_data_parallelism", "2"}, {"num_slices", "1"}}), HasSubstr("expected 1 (num_slices=1)"));
+  EXPECT_THAT(mesh_error({{"dcn_data_parallelism", "2"}, {"num_devices", "3"}}),
+              HasSubstr("dcn_data_parallelism=2 (command line): expected a divisor of 3 devices"));
   EXPECT_THAT(mesh_error({{"dcn_data_parallelism", "1"}, {"num_slices", "2"}}), HasSubstr("expected 2 (num_slices=2)"));
 }
 

@@ -57,7 +57,8 @@ TEST(Rules, ACommandLineOfMaxTextRuns) {
 TEST(Rules, MeshMustFitTheDevices) {
   EXPECT_THAT(load_error({"ici_context_parallelism=3"}, 4), HasSubstr("expected a divisor of 4"));
   EXPECT_THAT(load_error({"ici_context_parallelism=-1"}), HasSubstr("at most one ici axis may be -1"));
-  EXPECT_THAT(load_error({"dcn_fsdp_parallelism=2"}), HasSubstr("num_slices=1"));
+  EXPECT_THAT(load_error({"dcn_fsdp_parallelism=2", "num_slices=1"}), HasSubstr("num_slices=1"));
+  EXPECT_NO_THROW(load({"dcn_data_parallelism=2"})) << "the slices follow from the axes";
 }
 
 TEST(Rules, TensorParallelismIsNotThereYet) {
@@ -92,13 +93,34 @@ TEST(Rules, WindowsAreNeverDropped) {
 TEST(Rules, AFamilyHasTheParametersOfItsFamily) {
   EXPECT_THAT(load_error({"attention_bias=true"}),
               HasSubstr("decoder_block=llama2 has no biases; use decoder_block=qwen2"));
-  EXPECT_THAT(load_error({"use_qk_norm=true"}), HasSubstr("goes with decoder_block=qwen3"));
-  EXPECT_THAT(load_error({"decoder_block=qwen3"}), HasSubstr("use_qk_norm=false (default): goes with"));
+  EXPECT_EQ(load_error({"use_qk_norm=true"}),
+            "use_qk_norm=true (command line): decoder_block=llama2 needs use_qk_norm=false");
+  EXPECT_EQ(load_error({"decoder_block=qwen3"}),
+            "use_qk_norm=false (default): decoder_block=qwen3 needs use_qk_norm=true");
   EXPECT_THAT(load_error({"decoder_block=qwen3", "use_qk_norm=true", "attention_bias=true"}),
               HasSubstr("has no biases"));
   EXPECT_THAT(load_error({"mlp_activations=linear,silu"}), HasSubstr("expected [silu, linear]"));
   EXPECT_THAT(load_error({"mlp_activations=silu"}), HasSubstr("expected [silu, linear]"));
   EXPECT_THAT(load_error({"normalize_embedding_logits=true"}), HasSubstr("only false is accepted"));
+}
+
+TEST(Rules, GemmaHasItsNormsAndGateAndNobodyElse) {
+  EXPECT_EQ(load_error({"decoder_block=gemma2"}),
+            "use_post_attn_norm=false (default): decoder_block=gemma2 needs use_post_attn_norm=true");
+  EXPECT_THAT(load_error({"decoder_block=gemma2", "use_post_attn_norm=true"}), HasSubstr("use_post_ffw_norm=true"));
+  EXPECT_THAT(load_error({"decoder_block=gemma2", "use_post_attn_norm=true", "use_post_ffw_norm=true"}),
+              HasSubstr("expected [gelu, linear] with decoder_block=gemma2"));
+  EXPECT_THAT(load_error({"use_post_ffw_norm=true"}), HasSubstr("decoder_block=llama2 needs use_post_ffw_norm=false"));
+  EXPECT_THAT(load_error({"mlp_activations=gelu,linear"}), HasSubstr("expected [silu, linear]"));
+  EXPECT_EQ(
+      load_error({"attn_logits_soft_cap=50"}),
+      "attn_logits_soft_cap=50 (command line): decoder_block=llama2 has no soft caps; use decoder_block=gemma2 or "
+      "gemma3");
+  EXPECT_THAT(load_error({"final_logits_soft_cap=30"}), HasSubstr("has no soft caps"));
+  EXPECT_THAT(load_error({"final_logits_soft_cap=-1"}), HasSubstr("expected"));
+  EXPECT_THAT(load_error({"local_rope_max_timescale=5000"}), HasSubstr("use decoder_block=gemma3"));
+  EXPECT_THAT(load_error({"model_name=gemma2-2b", "local_rope_max_timescale=5000"}),
+              HasSubstr("use decoder_block=gemma3"));
 }
 
 TEST(Rules, ParameterScaleIsAPowerOfTwo) {
@@ -110,6 +132,9 @@ TEST(Rules, RotaryScalingFitsItsType) {
   EXPECT_THAT(load_error({"rope_type=llama3.1", "rope_linear_scaling_factor=2"}), HasSubstr("use rope_scaling_factor"));
   EXPECT_THAT(load_error({"rope_type=llama3.1", "rope_high_freq_factor=1"}),
               HasSubstr("expected a number above rope_low_freq_factor=1"));
+  EXPECT_THAT(load_error({"rope_type=yarn", "rope_linear_scaling_factor=2"}),
+              HasSubstr("no effect with rope_type=yarn"));
+  EXPECT_THAT(load_error({"rope_type=yarn", "beta_slow=32"}), HasSubstr("expected a number above beta_slow=32"));
 }
 
 TEST(Rules, Schedule) {
@@ -136,6 +161,7 @@ TEST(Rules, CheckpointsNeedARunName) {
   EXPECT_THAT(run_error({}), HasSubstr("run_name=\"\" (default): checkpoints need a name for the run"));
   expect_run_is_fine({"enable_checkpointing=false"});
   expect_run_is_fine({"run_name=a"});
+  EXPECT_NO_THROW(load_config({testing::base_file(), {}, {}, std::nullopt, true, false})) << "nothing is saved";
 }
 
 TEST(Rules, DataOtherThanSyntheticNeedsFiles) {
@@ -145,6 +171,35 @@ TEST(Rules, DataOtherThanSyntheticNeedsFiles) {
   EXPECT_NO_THROW(load({"dataset_type=batches", "train_files=a.safetensors"}));
   EXPECT_THAT(load_error({"train_data_columns=a,b"}), HasSubstr("expected one field name"));
   EXPECT_THAT(load_error({"eval_data_columns=[]"}), HasSubstr("expected one field name"));
+}
+
+TEST(Rules, SyntheticTokensTakeTheirPlaceOfNoData) {
+  EXPECT_EQ(load_error({"dataset_path=mytext"}),
+            "dataset_path=mytext (command line): dataset_type=synthetic (default) reads no files; set "
+            "dataset_type=text, tokens or batches");
+  EXPECT_THAT(load_error({"train_files=a.txt"}),
+              HasSubstr("train_files=[a.txt] (command line): dataset_type=synthetic"));
+  EXPECT_THAT(load_error({"dataset_type=synthetic", "train_files=a.txt"}), HasSubstr("dataset_type=synthetic"));
+  EXPECT_THAT(load_error({"dataset_type=synthetic", "eval_files=a.txt"}), HasSubstr("eval_files"));
+  EXPECT_THAT(load_error({"eval_split_fraction=0.1"}), HasSubstr("dataset_type=synthetic"));
+  EXPECT_NO_THROW(load({"dataset_type=synthetic", "train_files=[]", "eval_split_fraction=0"}));
+}
+
+TEST(Rules, ARunHasAFolderOfItsOwn) {
+  for (const char* name : {"a/b", "/a", "..", ".", "dataset_cache"}) {
+    EXPECT_THAT(load_error({std::string("run_name=") + name}), HasSubstr("expected the name of a folder of its own"));
+  }
+  EXPECT_THAT(load_error({"run_name=a\tb"}), HasSubstr("run_name: it has a control character"));
+  EXPECT_NO_THROW(load({"run_name=a.b..c"}));
+}
+
+TEST(Rules, ObjectStoresAreRefused) {
+  EXPECT_EQ(load_error({"base_output_directory=gs://bucket/runs"}),
+            "base_output_directory=gs://bucket/runs (command line): gs:// paths are not supported; give a local path");
+  EXPECT_THAT(load_error({"metrics_file=s3://bucket/m"}), HasSubstr("s3:// paths are not supported"));
+  EXPECT_THAT(load_error({"load_parameters_path=gs://bucket/0/items"}), HasSubstr("not supported"));
+  EXPECT_THAT(load_error({"dataset_type=tokens", "train_files=gs://bucket/a.npy"}), HasSubstr("not supported"));
+  EXPECT_NO_THROW(load({"dataset_type=synthetic", "dataset_path=gs://bucket/data"})) << "which nobody reads";
 }
 
 TEST(Rules, EvaluationNeedsHeldOutData) {
@@ -183,7 +238,8 @@ TEST(Rules, FilesMustExistForARun) {
   expect_run_is_fine({run, "dataset_type=tokens", "dataset_path=" + present});
   expect_run_is_fine({run, "dataset_type=tokens", "dataset_path=" + folder.path().string() + "/data/*.npy"});
   expect_run_is_fine({run, "dataset_type=tokens", "dataset_path=" + folder.path().string(), "train_files=data/a.npy"});
-  expect_run_is_fine({run, "dataset_path=" + absent, "tokenizer_path=" + absent});  // synthetic data reads none
+  // As MaxText's command lines have it; synthetic data reads none.
+  expect_run_is_fine({run, "dataset_type=synthetic", "dataset_path=" + absent, "tokenizer_path=" + absent});
   EXPECT_NO_THROW(load({"dataset_type=tokens", "dataset_path=" + absent})) << "only looking";
 }
 

@@ -5,20 +5,17 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "testing/fixtures.h"
 
 namespace maxtext {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 std::filesystem::path model(const std::string& name) { return testing::fixture_root() / "hf/models" / name; }
 
-class HfConfigForms : public ::testing::TestWithParam<const char*> {};
+class HfConfigForms : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(HfConfigForms, BothFormsGiveTheSameShape) {
   const ModelShape current = read_hf_config(model(GetParam()) / "config.json");
@@ -33,13 +30,19 @@ TEST_P(HfConfigForms, WhatIsWrittenReadsBackTheSame) {
   EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllModels, HfConfigForms,
-                         ::testing::Values("llama", "llama-tied", "llama31", "mistral", "qwen2", "qwen3", "llama-bf16"),
-                         [](const auto& instance) {
-                           std::string name = instance.param;
-                           std::erase(name, '-');
-                           return name;
-                         });
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& path : testing::find_fixtures("hf/models/*/config_v4.json")) {
+    names.push_back(path.parent_path().filename().string());
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllModels, HfConfigForms, ::testing::ValuesIn(model_names()), [](const auto& instance) {
+  std::string name = instance.param;
+  std::erase(name, '-');
+  return name;
+});
 
 TEST(HfConfigGolden, Llama) {
   const ModelShape shape = read_hf_config(model("llama"));
@@ -93,15 +96,33 @@ TEST(HfConfigGolden, MaxTextsFoldedScaleIsExplicit) {
   EXPECT_TRUE(parse_hf_config(write_hf_config(folded), "written") == folded);
 }
 
-TEST(HfConfigGolden, GemmaIsRefusedAsNotSupportedYet) {
-  for (const char* name : {"gemma2", "gemma3"}) {
-    try {
-      read_hf_config(model(name));
-      FAIL() << name << " accepted";
-    } catch (const ConfigError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr("not supported yet"), HasSubstr("llama")));
-    }
-  }
+TEST(HfConfigGolden, Gemma2) {
+  const ModelShape shape = read_hf_config(model("gemma2"));
+  EXPECT_EQ(shape.family, "gemma2");
+  EXPECT_EQ(shape.attention_softcap, 4);
+  EXPECT_EQ(shape.final_softcap, 6);
+  EXPECT_EQ(shape.query_scale, 1 / std::sqrt(20.0));
+  EXPECT_THAT(shape.layer_windows, ElementsAre(16, 0, 16, 0));
+  EXPECT_EQ(shape.rope, RopeShape{});
+  EXPECT_EQ(shape.local_rope, std::nullopt);
+  EXPECT_TRUE(shape.tie_word_embeddings);
+  EXPECT_TRUE(shape.post_norms);
+  EXPECT_EQ(shape.norm_weight_offset, 1);
+  EXPECT_EQ(shape.activation, MlpActivation::gelu_tanh);
+  EXPECT_EQ(shape.embedding_scale, std::sqrt(48.0));
+}
+
+TEST(HfConfigGolden, Gemma3) {
+  const ModelShape shape = read_hf_config(model("gemma3"));
+  EXPECT_EQ(shape.family, "gemma3");
+  EXPECT_EQ(shape.attention_softcap, 0);
+  EXPECT_EQ(shape.final_softcap, 0);
+  EXPECT_TRUE(shape.qk_norm);
+  EXPECT_EQ(shape.query_scale, 1 / std::sqrt(24.0));
+  EXPECT_THAT(shape.layer_windows, ElementsAre(16, 16, 0, 16, 16, 0));
+  EXPECT_EQ(shape.rope, (RopeShape{RopeType::linear, 1e6, 8.0}));
+  ASSERT_TRUE(shape.local_rope.has_value());
+  EXPECT_EQ(*shape.local_rope, RopeShape{});
 }
 
 }  // namespace

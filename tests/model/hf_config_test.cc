@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "model/hf_text_model.h"
 #include "testing/temporary_directory.h"
 
 namespace maxtext {
@@ -85,10 +87,152 @@ TEST(HfConfig, WhatWouldBeComputedWronglyIsRefused) {
   EXPECT_THAT(error_of(config("llama", {{"mlp_bias", true}})), HasSubstr("mlp_bias=true"));
   EXPECT_THAT(error_of(config("llama", {{"partial_rotary_factor", 0.5}})), HasSubstr("partial_rotary_factor=0.5"));
   EXPECT_THAT(error_of(config("llama", {{"quantization_config", {{"bits", 4}}}})), HasSubstr("quantization_config"));
-  EXPECT_THAT(error_of(config("llama", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}})),
-              AllOf(HasSubstr("rope_scaling"), HasSubstr("type=\"yarn\""), HasSubstr("default, linear or llama3")));
+  for (const char* type : {"dynamic", "longrope", "su", "mrope"}) {
+    EXPECT_EQ(
+        error_of(config("llama", {{"rope_scaling", {{"type", type}, {"factor", 4}}}})),
+        std::string("config.json: rope_scaling: type=\"") + type + "\": expected default, linear, llama3 or yarn");
+  }
   EXPECT_THAT(error_of(config("llama", {{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}})),
               HasSubstr("per layer type"));
+}
+
+/// A Gemma 2 of the sizes of `config`.
+json gemma2(const json& changes = json::object()) { return config("gemma2", changes); }
+
+TEST(HfConfig, Gemma2sDefaultsAreThoseOfTransformers) {
+  const ModelShape shape = shape_of(gemma2({{"head_dim", nullptr}}));
+  EXPECT_EQ(shape.head_dim, 256);
+  EXPECT_EQ(shape.attention_softcap, 50);
+  EXPECT_EQ(shape.final_softcap, 30);
+  EXPECT_EQ(shape.query_scale, 1 / 16.0);
+  EXPECT_THAT(shape.layer_windows, ElementsAre(4096, 0, 4096, 0));
+  EXPECT_TRUE(shape.tie_word_embeddings);
+  EXPECT_EQ(shape.max_position_embeddings, 8192);
+}
+
+TEST(HfConfig, ANullSoftCapIsNone) {
+  const std::string text = R"({"model_type": "gemma2", "vocab_size": 100, "hidden_size": 32, "intermediate_size": 64,
+      "num_hidden_layers": 2, "attn_logit_softcapping": null, "final_logit_softcapping": null})";
+  const ModelShape shape = parse_hf_config(text, "config.json");
+  EXPECT_EQ(shape.attention_softcap, 0);
+  EXPECT_EQ(shape.final_softcap, 0);
+  EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
+}
+
+/// The text_config that Gemma 3 4B is published with.
+json gemma3_4b() {
+  return {{"architectures", {"Gemma3ForConditionalGeneration"}},
+          {"model_type", "gemma3"},
+          {"eos_token_id", {1, 106}},
+          {"torch_dtype", "bfloat16"},
+          {"text_config",
+           {{"hidden_size", 2560},
+            {"intermediate_size", 10240},
+            {"model_type", "gemma3_text"},
+            {"num_hidden_layers", 34},
+            {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+            {"sliding_window", 1024}}},
+          {"vision_config", {{"hidden_size", 1152}}}};
+}
+
+TEST(HfConfig, OfAMultimodalGemma3TheTextModelIsRead) {
+  const ModelShape shape = shape_of(gemma3_4b());
+  EXPECT_EQ(shape.family, "gemma3");
+  EXPECT_EQ(shape.vocab_size, 262208);
+  EXPECT_EQ(shape.hidden_size, 2560);
+  EXPECT_EQ(shape.query_heads, 8);
+  EXPECT_EQ(shape.kv_heads, 4);
+  EXPECT_EQ(shape.head_dim, 256);
+  EXPECT_EQ(shape.rope, (RopeShape{RopeType::linear, 1e6, 8.0}));
+  EXPECT_EQ(shape.local_rope, RopeShape{});
+  EXPECT_EQ(shape.layer_windows[4], 1024);
+  EXPECT_EQ(shape.layer_windows[5], 0);
+  EXPECT_EQ(shape.layer_windows[33], 1024);
+  const json text = text_model_config(gemma3_4b());
+  EXPECT_EQ(text["model_type"], "gemma3_text");
+  EXPECT_EQ(text["architectures"], json::array({"Gemma3ForCausalLM"}));
+  EXPECT_EQ(text["torch_dtype"], "bfloat16");
+  EXPECT_EQ(text["eos_token_id"], json::array({1, 106}));
+  EXPECT_FALSE(text.contains("vision_config"));
+  EXPECT_TRUE(shape_of(text) == shape);
+  EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
+}
+
+TEST(HfConfig, TensorsOfTheTextModel) {
+  EXPECT_EQ(text_model_tensor("language_model.model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(text_model_tensor("model.language_model.layers.0.mlp.up_proj.weight"), "model.layers.0.mlp.up_proj.weight");
+  EXPECT_EQ(text_model_tensor("language_model.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(text_model_tensor("vision_tower.vision_model.embeddings.patch_embedding.weight"), std::nullopt);
+  EXPECT_EQ(text_model_tensor("multi_modal_projector.mm_soft_emb_norm.weight"), std::nullopt);
+}
+
+TEST(HfConfig, Gemma3sRotaryEmbeddingsInBothForms) {
+  const json v5 = {{"rope_parameters",
+                    {{"full_attention", {{"rope_type", "linear"}, {"factor", 4.0}, {"rope_theta", 2e6}}},
+                     {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 5e3}}}}}};
+  const json v4 = {
+      {"rope_theta", 2e6}, {"rope_local_base_freq", 5e3}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}}}};
+  for (const json& keys : {v5, v4}) {
+    const ModelShape shape = shape_of(config("gemma3_text", keys));
+    EXPECT_EQ(shape.rope, (RopeShape{RopeType::linear, 2e6, 4.0})) << keys;
+    EXPECT_EQ(shape.local_rope, (RopeShape{RopeType::plain, 5e3})) << keys;
+  }
+  const ModelShape same = shape_of(config("gemma3_text", {{"rope_local_base_freq", 1e6}}));
+  EXPECT_EQ(same.local_rope, std::nullopt) << "all layers have one embedding";
+  EXPECT_TRUE(parse_hf_config(write_hf_config(same), "written") == same);
+}
+
+TEST(HfConfig, SlidingWindowPatternInBothSpellings) {
+  for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
+    const ModelShape shape = shape_of(config("gemma3_text", {{key, 2}, {"sliding_window", 7}}));
+    EXPECT_THAT(shape.layer_windows, ElementsAre(7, 0, 7, 0)) << key;
+  }
+}
+
+TEST(HfConfig, WhatGemmaHasNot) {
+  EXPECT_THAT(error_of(gemma2({{"hidden_activation", "gelu"}})),
+              HasSubstr("hidden_activation=\"gelu\": expected gelu_pytorch_tanh"));
+  EXPECT_THAT(error_of(gemma2({{"use_bidirectional_attention", true}})), HasSubstr("attention is causal"));
+  EXPECT_THAT(error_of(gemma2({{"attn_logit_softcapping", -2}})), HasSubstr("attn_logit_softcapping=-2"));
+  EXPECT_THAT(error_of(config("gemma")), HasSubstr("model_type=gemma: unknown model family"));
+  EXPECT_THAT(error_of(config("gemma3_text", {{"sliding_window_pattern", 0}})), HasSubstr("sliding_window_pattern=0"));
+}
+
+/// transformers 5: the attention factor as given, else from the ratio of mscales, else 0.1·ln(factor) + 1.
+TEST(HfConfig, YarnAndItsAttentionFactor) {
+  const auto rope = [](const json& more) {
+    json section = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+    section.merge_patch(more);
+    return shape_of(config("qwen2", {{"rope_theta", 1e6}, {"rope_scaling", section}})).rope;
+  };
+  RopeShape expected;
+  expected.type = RopeType::yarn;
+  expected.theta = 1e6;
+  expected.factor = 4;
+  expected.original_max_position_embeddings = 32768;
+  expected.attention_factor = 1.138629436111989;  // 0.1·ln 4 + 1
+  EXPECT_EQ(rope(json::object()), expected);
+  EXPECT_EQ(rope({{"attention_factor", 1.25}}).attention_factor, 1.25);
+  // (0.1·ln 4·0.707 + 1) / (0.1·ln 4·0.5 + 1)
+  EXPECT_DOUBLE_EQ(rope({{"mscale", 0.707}, {"mscale_all_dim", 0.5}}).attention_factor, 1.0268361529030026);
+  EXPECT_EQ(rope({{"mscale", 0.707}}).attention_factor, expected.attention_factor);
+  const RopeShape other = rope({{"beta_fast", 16}, {"beta_slow", 2}, {"truncate", false}});
+  EXPECT_EQ(other.beta_fast, 16);
+  EXPECT_EQ(other.beta_slow, 2);
+  EXPECT_FALSE(other.truncate);
+  EXPECT_THAT(error_of(config("qwen2", {{"rope_scaling", {{"type", "yarn"}}}})),
+              HasSubstr("original_max_position_embeddings is missing"));
+  EXPECT_THAT(
+      error_of(config(
+          "qwen2", {{"rope_scaling",
+                     {{"type", "yarn"}, {"factor", 4}, {"beta_slow", 40}, {"original_max_position_embeddings", 64}}}})),
+      HasSubstr("expected beta_fast above beta_slow"));
+}
+
+TEST(HfConfig, YarnWithoutItsOriginalLengthTakesTheModels) {
+  const json section = {{"type", "yarn"}, {"factor", 2}};
+  const RopeShape rope = shape_of(config("llama", {{"max_position_embeddings", 4096}, {"rope_scaling", section}})).rope;
+  EXPECT_EQ(rope.original_max_position_embeddings, 4096);
 }
 
 TEST(HfConfig, WrongValuesNameKeyValueAndExpectation) {
@@ -140,6 +284,57 @@ TEST(HfConfigWriter, RopeTypesRoundTrip) {
   EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
   shape.rope = {RopeType::llama3, 5e5, 8, 1, 4, 8192};
   EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
+  shape.rope = {RopeType::yarn, 1e6, 4, 1, 4, 32768, 30, 2, false, 1.07};
+  EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
+}
+
+TEST(HfConfigWriter, GemmasRoundTrip) {
+  ModelShape shape = shape_of(gemma2({{"query_pre_attn_scalar", 20}}));
+  const json written = json::parse(write_hf_config(shape));
+  EXPECT_EQ(written.at("query_pre_attn_scalar"), 20);
+  EXPECT_EQ(written.at("architectures"), json::array({"Gemma2ForCausalLM"}));
+  EXPECT_EQ(written.at("hidden_activation"), "gelu_pytorch_tanh");
+  EXPECT_FALSE(written.contains("hidden_act"));
+  EXPECT_FALSE(written.contains("query_scale"));
+  EXPECT_TRUE(shape_of(written) == shape);
+  for (const double scale : {1.0, 0.3, 0.123456789, 1 / std::sqrt(168.0)}) {
+    shape.query_scale = scale;
+    EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape) << scale;
+  }
+  shape.layer_windows = {0, 0, 0, 0};
+  EXPECT_TRUE(parse_hf_config(write_hf_config(shape), "written") == shape);
+
+  shape = shape_of(config("gemma3_text", {{"sliding_window_pattern", 3}, {"sliding_window", 8}}));
+  const json gemma3 = json::parse(write_hf_config(shape));
+  EXPECT_EQ(gemma3.at("model_type"), "gemma3_text");
+  EXPECT_EQ(gemma3.at("sliding_window_pattern"), 3);
+  EXPECT_EQ(gemma3.at("rope_local_base_freq"), 10000);
+  EXPECT_TRUE(shape_of(gemma3) == shape);
+  shape.layer_windows = {8, 0, 0, 8};
+  shape.local_rope->theta = 777;
+  const std::string text = write_hf_config(shape);
+  EXPECT_FALSE(json::parse(text).contains("sliding_window_pattern")) << "no period";
+  EXPECT_TRUE(parse_hf_config(text, "written") == shape);
+}
+
+TEST(HfConfigWriter, WhatOnlyGemmaHasIsRefusedElsewhere) {
+  const ModelShape llama = shape_of(config("llama"));
+  const auto refused = [](const ModelShape& shape) { EXPECT_THROW(write_hf_config(shape), ConfigError); };
+  ModelShape shape = llama;
+  shape.attention_softcap = 50;
+  refused(shape);
+  shape = llama;
+  shape.local_rope = RopeShape{};
+  refused(shape);
+  shape = llama;
+  shape.post_norms = true;
+  refused(shape);
+  shape = shape_of(config("gemma3_text"));
+  shape.embedding_scale = 1;
+  refused(shape);
+  shape = shape_of(config("gemma3_text"));
+  shape.local_rope = RopeShape{RopeType::linear, 1e4, 2};
+  refused(shape);
 }
 
 TEST(HfConfigWriter, LlamaWithOneWindowIsMistral) {

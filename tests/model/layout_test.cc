@@ -12,9 +12,9 @@ namespace {
 
 /// config prints its formula without building a layout; the two were written apart and hold each other right.
 TEST(ModelLayout, HoldsAsManyParametersAsTheFormulaSays) {
-  for (const std::string name :
-       {"llama-tiny", "llama-quickstart", "llama2-7b", "llama3-8b", "llama3.1-70b", "mistral-7b", "mistral-tiny",
-        "qwen2.5-0.5b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-tiny", "qwen3-8b"}) {
+  for (const std::string name : {"llama-tiny", "llama-quickstart", "llama2-7b", "llama3-8b", "llama3.1-70b",
+                                 "mistral-7b", "mistral-tiny", "qwen2.5-0.5b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-tiny",
+                                 "qwen3-8b", "gemma2-2b", "gemma3-1b", "gemma3-tiny", "llama3.2-1b"}) {
     for (const std::string tied : {"true", "false"}) {
       ConfigRequest request;
       request.file =

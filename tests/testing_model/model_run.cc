@@ -186,6 +186,30 @@ ModelShape small_shape(std::int64_t query_heads, std::int64_t kv_heads, std::vec
   return shape;
 }
 
+ModelShape small_gemma2(std::vector<std::int64_t> layer_windows) {
+  ModelShape shape = small_shape(4, 2, std::move(layer_windows));
+  shape.family = "gemma2";
+  shape.tie_word_embeddings = true;
+  shape.query_scale = 1 / std::sqrt(6.0);
+  shape.attention_softcap = 1.5;
+  shape.final_softcap = 3;
+  set_family_constants(shape);
+  return shape;
+}
+
+ModelShape small_gemma3(std::vector<std::int64_t> layer_windows) {
+  ModelShape shape = small_shape(4, 2, std::move(layer_windows));
+  shape.family = "gemma3";
+  shape.tie_word_embeddings = true;
+  shape.qk_norm = true;
+  shape.rope.type = RopeType::linear;
+  shape.rope.theta = 5e5;
+  shape.rope.factor = 8;
+  shape.local_rope = RopeShape{};
+  set_family_constants(shape);
+  return shape;
+}
+
 double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double largest = 0;

@@ -65,6 +65,11 @@ RowBatch random_batch(std::int64_t sequence_length, const std::vector<std::vecto
 /// A Llama small enough for a matrix of runs.
 ModelShape small_shape(std::int64_t query_heads, std::int64_t kv_heads, std::vector<std::int64_t> layer_windows);
 
+/// Gemmas as small: gemma2 with both soft caps, gemma3 with norms on q and k and a rotary embedding of its own on
+/// layers with a window; both tied.
+ModelShape small_gemma2(std::vector<std::int64_t> layer_windows);
+ModelShape small_gemma3(std::vector<std::int64_t> layer_windows);
+
 /// max |a - b| over all, relative to max |b|.
 double relative_difference(const std::vector<double>& a, const std::vector<double>& b);
 
