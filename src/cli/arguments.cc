@@ -40,7 +40,15 @@ ConfigRequest config_request(const Arguments& file_and_overrides) {
 }
 
 void note_ignored_keys(const Config& config) {
-  const std::vector<std::string> names = config.ignored_keys_set();
+  std::vector<std::string> names = config.ignored_keys_set();
+  if (config.text("dataset_type") == "synthetic" && config.is_set("dataset_path")) {
+    names.push_back("dataset_path (dataset_type=synthetic)");
+  }
+  const std::string& strategy = config.text("context_parallel_reorder_strategy");
+  if (!config.flag("context_parallel_load_balance") && strategy != "auto" && strategy != "none") {
+    names.push_back(
+        fmt::format("context_parallel_reorder_strategy={} (context_parallel_load_balance=false)", strategy));
+  }
   if (names.empty() || launched_process_index() > 0) return;
   fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));
 }

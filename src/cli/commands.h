@@ -19,6 +19,18 @@ int train_command(const Arguments& arguments);
 /// `maxtext plan`: a training step on the dry engine.
 int plan_command(const Arguments& arguments);
 
+/// `maxtext decode`: text from prompts.
+int decode_command(const Arguments& arguments);
+
+/// `maxtext eval`: perplexity of a text under a model.
+int eval_command(const Arguments& arguments);
+
+/// `maxtext check-logits`: a model's logits against golden ones.
+int check_logits_command(const Arguments& arguments);
+
+/// `maxtext generate-param-only-checkpoint`: a checkpoint without moments.
+int generate_param_only_checkpoint_command(const Arguments& arguments);
+
 /// `maxtext convert`: a checkpoint into a Hugging Face directory, or the other way.
 int convert_command(const Arguments& arguments);
 

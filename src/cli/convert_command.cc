@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -22,7 +23,7 @@ struct ConvertOptions {
   std::string to;
   std::string format;
   std::string dtype;
-  std::int64_t max_shard_bytes = ExportOptions{}.max_shard_bytes;
+  std::string max_shard_bytes = std::to_string(ExportOptions{}.max_shard_bytes);
 };
 
 /// The dtype of all weights; float32 when they differ.
@@ -36,13 +37,22 @@ DType common_dtype(const WeightSource& weights) {
   return first;
 }
 
+std::int64_t shard_bytes(const std::string& text) {
+  std::int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || end != text.data() + text.size() || bytes < 1) {
+    fail_config("--max-shard-bytes {}: expected a number of bytes, as 5000000000", text);
+  }
+  return bytes;
+}
+
 void to_hugging_face(const ConvertOptions& options) {
   if (fs::exists(options.to) && !(fs::is_directory(options.to) && fs::is_empty(options.to))) {
     fail_config("TO '{}' exists already: give a new or an empty folder", options.to);
   }
   const std::unique_ptr<WeightSource> weights = open_weights(options.from);
   const ExportOptions target{options.dtype.empty() ? common_dtype(*weights) : parse_dtype(options.dtype),
-                             options.max_shard_bytes};
+                             shard_bytes(options.max_shard_bytes)};
   PosixFileLayer files;
   export_hf_directory(*weights, options.to, target, files);
   fmt::print("wrote {} tensors as {} to {}\n", weights->names().size(), dtype_name(target.dtype), options.to);
@@ -78,9 +88,9 @@ int convert_command(const Arguments& arguments) {
   app.add_option("--dtype", options.dtype, "Of the Hugging Face weights (default: as they are)")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--max-shard-bytes", options.max_shard_bytes, "Largest file of a Hugging Face directory")
-      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   if (!parse_arguments(app, arguments)) return 0;
+  shard_bytes(options.max_shard_bytes);
   if (!fs::exists(options.from)) fail_config("FROM '{}' does not exist", options.from);
   const std::string opposite = holds_checkpoint(options.from) ? "huggingface" : "checkpoint";
   if ((options.format.empty() ? opposite : options.format) == "huggingface") {

@@ -22,31 +22,47 @@ namespace {
 constexpr int kFailure = 1;
 constexpr int kWrongUsage = 2;
 
+/// Which processes of a launcher run a command: each is a device of one run, or the first does all of it.
+enum class Under { all_processes, first_process };
+
 struct Command {
   std::string_view name;
   std::string_view summary;
   int (*run)(const Arguments& arguments);
+  Under launcher = Under::first_process;
 };
 
 constexpr std::array kCommands = {
-    Command{"train", "train a model, or resume a run", train_command},
+    Command{"train", "train a model, or resume a run", train_command, Under::all_processes},
     Command{"plan", "predict memory, work and communication of a training step", plan_command},
+    Command{"decode", "continue prompts with a trained model", decode_command, Under::all_processes},
+    Command{"eval", "perplexity of a text under a model", eval_command},
+    Command{"check-logits", "compare a model's logits with golden ones", check_logits_command, Under::all_processes},
     Command{"config", "explain configuration keys, or print the resolved configuration", config_command},
     Command{"train-tokenizer", "train a sentencepiece tokenizer on text", train_tokenizer_command},
     Command{"convert", "turn a checkpoint into a Hugging Face directory, or the other way", convert_command},
+    Command{"generate-param-only-checkpoint", "keep only the weights of a checkpoint",
+            generate_param_only_checkpoint_command},
     Command{"bench", "measure speed and memory", bench_command},
 };
 
 std::string usage() {
-  std::string text = "Trains large language models at long context.\n\nUsage: maxtext COMMAND ...\n\nCommands:\n";
+  std::string text =
+      "Trains and runs large language models at long context.\n\nUsage: maxtext COMMAND ...\n\nCommands:\n";
   for (const Command& command : kCommands) text += fmt::format("  {:<16} {}\n", command.name, command.summary);
   return text +
          "\n`maxtext COMMAND --help` explains a command. Exit code: 0 done, 1 failed, 2 wrong usage or "
          "configuration.\n";
 }
 
+int run(const Command& command, const Arguments& arguments) {
+  if (command.launcher == Under::first_process && launched_process_index() > 0) return 0;
+  return command.run(arguments);
+}
+
 int run_command_line(const Arguments& arguments) {
   if (arguments.empty()) fail_config("a command is missing (see `maxtext --help`)");
+  if (arguments.front() == "help" && arguments.size() > 1) return run_command_line({arguments[1], "--help"});
   const std::string& name = arguments.front();
   if (name == "--help" || name == "-h" || name == "help") {
     std::cout << usage();
@@ -59,7 +75,7 @@ int run_command_line(const Arguments& arguments) {
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) {
     names.push_back(command.name);
-    if (command.name == name) return command.run({arguments.begin() + 1, arguments.end()});
+    if (command.name == name) return run(command, {arguments.begin() + 1, arguments.end()});
   }
   fail_config("unknown command '{}'{} (see `maxtext --help`)", name, did_you_mean(name, names));
 }

@@ -20,6 +20,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Each row is planned for itself, about 0.05 ms.
+constexpr std::int64_t kMostRows = 1 << 17;
+
 /// The plan of the data's first batch.
 ContextPlan first_batch_plan(const Config& config, const RunSetup& setup) {
   BatchProvider provider(open_dataset(dataset_options(config, setup.shape.vocab_size), Split::train), 0,
@@ -175,9 +178,13 @@ int plan_command(const Arguments& arguments) {
   if (!parse_arguments(options, arguments)) return 0;
   ConfigRequest request = config_request(rest);
   request.check_files = first_batch;
+  request.saves_run = false;
   const Config config = load_config(request);
   note_ignored_keys(config);
   const RunSetup setup = run_setup(config, std::nullopt);
+  if (setup.batch.global > kMostRows) {
+    fail_config("{} rows per step: plan answers within seconds for at most {}", setup.batch.global, kMostRows);
+  }
   std::ofstream file = open_report(json_file);
   const ContextPlan plan = first_batch ? first_batch_plan(config, setup) : one_document_plan(setup);
   const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));

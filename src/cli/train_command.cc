@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/resident_memory.h"
 #include "engines/cpu/cpu_engine.h"
 #include "mesh/mpi_transport.h"
 #include "train/trainer.h"
@@ -9,6 +10,17 @@ namespace {
 
 std::unique_ptr<Engine> make_cpu_engine(Communicator& communicator, int threads) {
   return std::make_unique<CpuEngine>(CpuEngineOptions{.threads = threads}, communicator);
+}
+
+/// Rows beyond which planning a batch takes longer than the line in the log is worth.
+constexpr std::int64_t kMostPredictedRows = 1 << 14;
+
+std::optional<std::int64_t> predict_memory(const RunSetup& setup, int local_devices, int threads) {
+  if (setup.batch.global > kMostPredictedRows) return std::nullopt;
+  const bool one_process = local_devices == setup.mesh.device_count();
+  const DeviceMemory device = device_memory(setup, one_document_plan(setup),
+                                            one_process ? Placing::one_process : Placing::process_per_device, threads);
+  return resident_bytes_of_process(device, local_devices);
 }
 
 }  // namespace
@@ -21,6 +33,7 @@ int train_command(const Arguments& arguments) {
   ConfigRequest request = config_request(rest);
   TrainEnvironment environment;
   environment.make_engine = make_cpu_engine;
+  environment.predict_memory = predict_memory;
   if (launched_by_mpi()) environment.launched_devices = launched_process_count();
   request.launched_devices = environment.launched_devices;
   const Config config = load_config(request);

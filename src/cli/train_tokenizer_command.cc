@@ -1,8 +1,10 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "cli/arguments.h"
@@ -39,6 +41,23 @@ void declare(CLI::App& options, Request& request) {
       ->capture_default_str();
 }
 
+/// Trains; what is wrong with an option is said under the option's name instead of the library's.
+void train(const Request& request, TextLines& lines) {
+  try {
+    train_sentencepiece(request.training, [&](std::string& line) { return lines.next(line); });
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    const std::size_t end = message.find_first_of(": ");
+    for (const std::string_view name : {"output", "model_type", "vocab_size", "character_coverage", "sample_lines"}) {
+      if (message.substr(0, end) != name) continue;
+      std::string option = "--" + std::string(name);
+      std::replace(option.begin(), option.end(), '_', '-');
+      fail_config("{}{}", option, message.substr(end));
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 int train_tokenizer_command(const Arguments& arguments) {
@@ -53,7 +72,7 @@ int train_tokenizer_command(const Arguments& arguments) {
   if (!folder.empty()) std::filesystem::create_directories(folder, failure);
   if (failure) fail_config("--output {}: cannot create its folder: {}", request.output, failure.message());
   TextLines lines(files, request.format);
-  train_sentencepiece(request.training, [&](std::string& line) { return lines.next(line); });
+  train(request, lines);
   const auto tokenizer = open_tokenizer(request.output + ".model", "sentencepiece");
   spdlog::info("{}.model: {} tokens, trained on {} files", request.output, tokenizer->vocab_size(), files.size());
   return 0;

@@ -56,4 +56,10 @@ std::vector<std::string> attention_bound_preset() {
           "vocab_size=1024",           "global_batch_size=1", "remat_policy=none"};
 }
 
+std::vector<std::string> decode_preset() {
+  return {"base_num_decoder_layers=30", "base_emb_dim=576",    "base_num_query_heads=9",
+          "base_num_kv_heads=3",        "head_dim=64",         "base_mlp_dim=1536",
+          "vocab_size=49152",           "global_batch_size=1", "logits_via_embedding=true"};
+}
+
 }  // namespace maxtext::bench

@@ -24,4 +24,8 @@ std::vector<std::string> step_preset();
 /// A model whose step is attention almost alone at long sequences: 1 layer, embedding 128, 2 query heads on 1.
 std::vector<std::string> attention_bound_preset();
 
+/// The shape of a Llama with 135 million parameters: 30 layers, embedding 576, 9 query heads on 3 KV heads of 64, mlp
+/// 1536, vocabulary 49152, tied head.
+std::vector<std::string> decode_preset();
+
 }  // namespace maxtext::bench

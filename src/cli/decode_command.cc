@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/bench/stream_read.h"
+#include "cli/commands.h"
+#include "cli/cpu_environment.h"
+#include "inference/decode.h"
+#include "mesh/device_program.h"
+#include "train/memory_use.h"
+#include "train/signals.h"
+
+namespace maxtext {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kGigabyte = 1e9;
+
+/// Bytes per second that this machine reads, quickly: for a share, not for a record.
+double quick_read_bandwidth() {
+  const auto threads = static_cast<int>(split_cores(1).front().size());
+  bench::StreamRead read(std::int64_t{256} << 20U, threads);
+  double best = 0;
+  for (int pass = 0; pass < 4; ++pass) best = std::max(best, read.measure(2));
+  return best;
+}
+
+double rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
+
+struct Speeds {
+  double prefill_tokens_per_second = 0;
+  double decode_tokens_per_second = 0;
+  double bytes_per_second = 0;
+  double share_of_bandwidth = 0;
+};
+
+Speeds speeds_of(const DecodeReport& report) {
+  const GenerationTimes& times = report.outcome.times;
+  Speeds speeds;
+  speeds.prefill_tokens_per_second = rate(static_cast<double>(times.prefill_tokens), times.prefill_seconds);
+  speeds.decode_tokens_per_second = rate(static_cast<double>(times.decode_tokens), times.decode_seconds);
+  speeds.bytes_per_second =
+      rate(static_cast<double>(report.weight_bytes_per_step) * static_cast<double>(times.decode_steps),
+           times.decode_seconds);
+  if (times.decode_steps > 0) speeds.share_of_bandwidth = speeds.bytes_per_second / quick_read_bandwidth();
+  return speeds;
+}
+
+Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Speeds& speeds) {
+  Json answers = Json::array();
+  for (std::size_t i = 0; i < setup.prompts.size(); ++i) {
+    const TextAnswer& answer = report.outcome.answers[i];
+    answers.push_back({{"prompt", setup.prompts[i]},
+                       {"prompt_ids", setup.requests[i].prompt},
+                       {"text", answer.text},
+                       {"ids", answer.ids},
+                       {"finish_reason", finish_reason_name(answer.finish_reason)}});
+  }
+  const GenerationTimes& times = report.outcome.times;
+  return {{"answers", answers},
+          {"seed", setup.sampling_seed},
+          {"random_weights", setup.files.weights == nullptr},
+          {"timings",
+           {{"load_seconds", report.load_seconds},
+            {"first_token_seconds", times.first_token_seconds},
+            {"prefill_seconds", times.prefill_seconds},
+            {"prefill_tokens", times.prefill_tokens},
+            {"prefill_tokens_per_second", speeds.prefill_tokens_per_second},
+            {"decode_seconds", times.decode_seconds},
+            {"decode_tokens", times.decode_tokens},
+            {"decode_tokens_per_second", speeds.decode_tokens_per_second},
+            {"weight_gigabytes_per_second", speeds.bytes_per_second / kGigabyte},
+            {"share_of_read_bandwidth", speeds.share_of_bandwidth}}},
+          {"memory",
+           {{"weight_bytes", report.weight_bytes},
+            {"kv_cache_bytes", report.cache_bytes},
+            {"peak_resident_bytes", peak_resident_bytes()}}}};
+}
+
+void print_statistics(const DecodeSetup& setup, const DecodeReport& report, const Speeds& speeds) {
+  const GenerationTimes& times = report.outcome.times;
+  fmt::print(stderr,
+             "loaded in {:.3f} s, first token after {:.3f} s; prompt: {} tokens, {:.1f} tokens/s; answer: {} tokens, "
+             "{:.1f} tokens/s",
+             report.load_seconds, times.first_token_seconds, times.prefill_tokens, speeds.prefill_tokens_per_second,
+             times.decode_tokens + (times.prefill_tokens > 0 ? static_cast<std::int64_t>(setup.requests.size()) : 0),
+             speeds.decode_tokens_per_second);
+  if (times.decode_steps > 0) {
+    fmt::print(stderr, " ({:.2f} GB/s of weights, {:.0f}% of read bandwidth)", speeds.bytes_per_second / kGigabyte,
+               100 * speeds.share_of_bandwidth);
+  }
+  fmt::print(stderr, "; KV cache {:.1f} MiB, peak memory {:.1f} MiB\n",
+             static_cast<double>(report.cache_bytes) / 1048576.0,
+             static_cast<double>(peak_resident_bytes()) / 1048576.0);
+  if (!setup.requests.front().sampling.greedy) fmt::print(stderr, "decode_sampling_seed={}\n", setup.sampling_seed);
+}
+
+/// MaxText's result line, for each prompt.
+void print_answers(const DecodeSetup& setup, const DecodeReport& report) {
+  for (std::size_t i = 0; i < setup.prompts.size(); ++i) {
+    fmt::print("Input `{}` -> `{}`\n", setup.prompts[i], report.outcome.answers[i].text);
+  }
+}
+
+void check_assertion(const Config& config, const DecodeReport& report) {
+  const std::string& expected = config.text("autoregressive_decode_assert");
+  if (expected.empty()) return;
+  for (const TextAnswer& answer : report.outcome.answers) {
+    if (answer.text != expected) {
+      fail("autoregressive_decode_assert: expected the answer `{}`, got `{}`", expected, answer.text);
+    }
+  }
+}
+
+std::ofstream open_json(const std::string& path) {
+  std::ofstream file;
+  if (path.empty() || path == "-") return file;
+  file.open(path);
+  if (!file) fail_config("--json {}: cannot be written", path);
+  return file;
+}
+
+}  // namespace
+
+int decode_command(const Arguments& arguments) {
+  CLI::App options("Continue prompts with a model from a Hugging Face directory or a checkpoint.", "maxtext decode");
+  Arguments rest;
+  std::string json_path;
+  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
+  options.add_option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
+  if (!parse_arguments(options, arguments)) return 0;
+  ConfigRequest request = config_request(rest);
+  request.check_files = false;
+  const Config config = load_config(request);
+  note_ignored_keys(config);
+  std::ofstream json_file = open_json(json_path);
+  const DecodeSetup setup = decode_setup(config);
+  if (setup.files.weights == nullptr) {
+    fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
+               setup.weights_seed);
+  }
+
+  const StopSignal stop;
+  const bool stream = ::isatty(STDOUT_FILENO) != 0 && setup.prompts.size() == 1 && json_path != "-";
+  TextListener listener;
+  listener.cancel = [&stop] { return stop.requested(); };
+  if (stream) {
+    std::cout << setup.prompts.front() << std::flush;
+    listener.text = [](std::size_t, const std::string& piece) { std::cout << piece << std::flush; };
+    listener.finished = [](std::size_t, FinishReason) { std::cout << std::endl; };
+  }
+  const DecodeReport report = decode(setup, cpu_environment(config, true), listener);
+  const Speeds speeds = speeds_of(report);
+  if (json_path == "-") {
+    std::cout << json_report(setup, report, speeds).dump(2) << "\n";
+  } else {
+    if (!stream) print_answers(setup, report);
+    if (json_file.is_open()) json_file << json_report(setup, report, speeds).dump(2) << "\n";
+  }
+  std::cout << std::flush;
+  print_statistics(setup, report, speeds);
+  check_assertion(config, report);
+  return 0;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/cpu_environment.h"
+#include "config/resolve.h"
+#include "context/reorder.h"
+#include "data/dataset_factory.h"
+#include "data/open_dataset.h"
+#include "inference/evaluate.h"
+
+namespace maxtext {
+namespace {
+
+/// Each text once, in its own order; held-out files where there are some, else all of the data.
+std::shared_ptr<Dataset> open_text(const Config& config, std::int64_t vocab_size) {
+  DatasetOptions options = dataset_options(config, vocab_size);
+  options.shuffle = false;
+  options.epochs = 1;
+  const bool held_out = !options.eval_files.empty() || options.eval_fraction > 0;
+  return open_dataset(options, held_out ? Split::eval : Split::train);
+}
+
+nlohmann::ordered_json json_report(const Evaluation& evaluation) {
+  return {{"tokens", evaluation.tokens},
+          {"rows", evaluation.rows},
+          {"mean_nll", evaluation.mean_nll},
+          {"standard_error", evaluation.standard_error},
+          {"perplexity", evaluation.perplexity()},
+          {"perplexity_error", evaluation.perplexity_error()},
+          {"seconds", evaluation.seconds},
+          {"tokens_per_second", static_cast<double>(evaluation.tokens) / evaluation.seconds}};
+}
+
+}  // namespace
+
+int eval_command(const Arguments& arguments) {
+  CLI::App options("Mean negative log-likelihood and perplexity of a text (eval_files, or dataset_path) under a model.",
+                   "maxtext eval");
+  Arguments rest;
+  std::string json_path;
+  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
+  options.add_option("--json", json_path, "Write the figures to this file, too");
+  if (!parse_arguments(options, arguments)) return 0;
+  ConfigRequest request = config_request(rest);
+  request.check_files = false;
+  const Config config = load_config(request);
+  note_ignored_keys(config);
+  std::ofstream file;
+  if (!json_path.empty()) {
+    file.open(json_path);
+    if (!file) fail_config("--json {}: cannot be written", json_path);
+  }
+  const ModelFiles files = open_model_files(config);
+  if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
+  const MeshSizes sizes = resolve_mesh(config);
+  EvaluationOptions evaluation;
+  evaluation.rows_per_batch = resolve_batch(config, sizes).micro;
+  evaluation.reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
+  if (config.integer("eval_steps") > 0) evaluation.most_rows = config.integer("eval_steps") * evaluation.rows_per_batch;
+  const Evaluation result = evaluate(files.shape, *files.weights, open_text(config, files.shape.vocab_size),
+                                     Mesh(sizes), evaluation, cpu_environment(config, false));
+  fmt::print("tokens {}, mean nll {:.6f} +- {:.6f}, perplexity {:.4f} +- {:.4f}, {:.1f} tokens/s\n", result.tokens,
+             result.mean_nll, result.standard_error, result.perplexity(), result.perplexity_error(),
+             static_cast<double>(result.tokens) / result.seconds);
+  if (file.is_open()) file << json_report(result).dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace maxtext

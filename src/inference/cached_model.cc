@@ -1,0 +1,175 @@
+#include "inference/cached_model.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "inference/prefill_arrays.h"
+#include "model/decoder_parts.h"
+
+namespace maxtext {
+namespace {
+
+CacheOptions paged(const CachedModelOptions& options) {
+  CacheOptions cache = options.cache;
+  cache.page = options.prefill_chunk;
+  return cache;
+}
+
+std::span<const float> row(std::span<const float> values, std::size_t index, std::size_t size) {
+  return values.subspan(index * size, size);
+}
+
+}  // namespace
+
+CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const InferenceWeights& weights,
+                         const CachedModelOptions& options)
+    : engine_(engine),
+      shape_(shape),
+      family_(model_family(shape.family)),
+      weights_(weights),
+      options_(options),
+      cache_(engine, shape, paged(options)),
+      lengths_(static_cast<std::size_t>(options.cache.sequences), 0) {}
+
+Tensor CachedModel::integers(Shape shape, std::span<const std::int32_t> values) {
+  return engine_.input({std::move(shape), DType::int32}, std::as_bytes(values));
+}
+
+Tensor CachedModel::run_layers(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention) {
+  const LayerRopeTables tables(engine_, shape_, position_ids, DType::float32);
+  const auto body = [&](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
+    const std::unique_ptr<LayerAttention> strategy = attention(static_cast<std::size_t>(layer));
+    const LayerConstants constants{.rope_cos = graph.constant(tables.cos(layer)),
+                                   .rope_sin = graph.constant(tables.sin(layer)),
+                                   .attention = *strategy};
+    return family_.layer(shape_, x, parameters, constants);
+  };
+  Repeat layers(engine_, static_cast<int>(shape_.layers), body);
+  InferenceParameterSource source(weights_);
+  return layers.forward(embed_tokens(engine_, shape_, weights_.embedding(), ids), source, nullptr);
+}
+
+std::vector<float> CachedModel::logits(const Tensor& hidden) {
+  const Tensor normed =
+      engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps, .weight_offset = shape_.norm_weight_offset},
+                        {hidden, weights_.final_norm()});
+  const Tensor result = output_logits(engine_, shape_, normed, weights_.head());
+  std::vector<float> values(static_cast<std::size_t>(result.elements()));
+  engine_.read(result, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+Tensor CachedModel::prefill_chunk(int slot, std::int64_t first, std::span<const std::int32_t> ids) {
+  const auto tokens = static_cast<std::int64_t>(ids.size());
+  cache_.reserve(first + tokens);
+  std::vector<std::int32_t> positions(ids.size());
+  for (std::size_t t = 0; t < ids.size(); ++t) positions[t] = static_cast<std::int32_t>(first) + static_cast<int>(t);
+
+  // One set of arrays per window; layers with the same one share it.
+  std::map<std::int64_t, PrefillStep> steps;
+  for (const std::int64_t window : shape_.layer_windows) {
+    if (steps.contains(window)) continue;
+    const PrefillArrays arrays = window > 0
+                                     ? ring_prefill_arrays(first, tokens, window)
+                                     : full_prefill_arrays(first, tokens, cache_.capacity(), cache_.options().page,
+                                                           cache_.rank(), cache_.group_size());
+    const auto read = static_cast<std::int64_t>(arrays.slots.size());
+    steps[window] = {.position = integers({1}, {&arrays.position, 1}),
+                     .rows = {},
+                     .slots = integers({1, read}, arrays.slots),
+                     .key_begin = integers({1, tokens}, arrays.key_begin),
+                     .key_end = integers({1, tokens}, arrays.key_end),
+                     .area = arrays.area};
+  }
+  std::vector<LayerCache> caches = cache_.sequence(slot);
+  return run_layers(integers({1, tokens}, ids), integers({1, tokens}, positions), [&](std::size_t layer) {
+    return std::make_unique<CachedAttention>(caches[layer], steps.at(shape_.layer_windows[layer]));
+  });
+}
+
+void CachedModel::prefill_all(int slot, std::span<const std::int32_t> ids, const LogitsVisitor& visit) {
+  const auto chunk = static_cast<std::size_t>(options_.prefill_chunk);
+  for (std::size_t first = 0; first < ids.size(); first += chunk) {
+    const auto part = ids.subspan(first, std::min(chunk, ids.size() - first));
+    const Tensor hidden = prefill_chunk(slot, static_cast<std::int64_t>(first), part);
+    visit(static_cast<std::int64_t>(first), logits(hidden));
+  }
+  lengths_.at(static_cast<std::size_t>(slot)) = static_cast<std::int64_t>(ids.size());
+}
+
+std::vector<float> CachedModel::prefill(int slot, std::span<const std::int32_t> ids) {
+  if (ids.empty()) fail("a prompt has to have a token");
+  const auto chunk = static_cast<std::size_t>(options_.prefill_chunk);
+  Tensor hidden;
+  for (std::size_t first = 0; first < ids.size(); first += chunk) {
+    const auto part = ids.subspan(first, std::min(chunk, ids.size() - first));
+    hidden = prefill_chunk(slot, static_cast<std::int64_t>(first), part);
+  }
+  lengths_.at(static_cast<std::size_t>(slot)) = static_cast<std::int64_t>(ids.size());
+  return logits(engine_.apply_one(Slice{.axis = 1, .start = hidden.dim(1) - 1, .length = 1}, {hidden}));
+}
+
+void CachedModel::pretend_length(int slot, std::int64_t length) {
+  cache_.reserve(length);
+  for (const LayerCache& layer : cache_.sequence(slot)) {
+    for (const Tensor* tensor : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) {
+      if (!tensor->defined()) continue;
+      const std::vector<std::byte> zeros(static_cast<std::size_t>(tensor->spec().bytes()));
+      engine_.write(*tensor, zeros);
+    }
+  }
+  lengths_.at(static_cast<std::size_t>(slot)) = length;
+}
+
+void CachedModel::shorten(int slot, std::int64_t length) {
+  std::int64_t& current = lengths_.at(static_cast<std::size_t>(slot));
+  if (length > current) fail("slot {} has read {} tokens, fewer than {}", slot, current, length);
+  current = length;
+}
+
+std::vector<std::vector<float>> CachedModel::step(std::span<const int> slots, std::span<const std::int32_t> ids) {
+  const auto batch = static_cast<std::size_t>(cache_.options().sequences);
+  const std::int64_t page = cache_.options().page;
+  std::vector<std::int32_t> inputs(batch, 0);
+  std::vector<std::int32_t> position_ids(batch, 0);
+  // What this device keeps of the layers without a window, and the same of rings, which every device has whole.
+  std::vector<std::int32_t> position(batch, -1);
+  std::vector<std::int32_t> length(batch, 0);
+  std::vector<std::int32_t> ring_position(batch, -1);
+  std::vector<std::int32_t> ring_length(batch, 0);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto slot = static_cast<std::size_t>(slots[i]);
+    const std::int64_t at = lengths_.at(slot)++;
+    cache_.reserve(at + 1);
+    inputs[slot] = ids[i];
+    position_ids[slot] = ring_position[slot] = static_cast<std::int32_t>(at);
+    ring_length[slot] = static_cast<std::int32_t>(at + 1);
+    const auto local = [&](std::int64_t positions) {
+      return static_cast<std::int32_t>(local_positions(positions, page, cache_.rank(), cache_.group_size()));
+    };
+    if (holds_position(at, page, cache_.rank(), cache_.group_size())) position[slot] = local(at);
+    length[slot] = local(at + 1);
+  }
+  const auto sequences = static_cast<std::int64_t>(batch);
+  const Tensor zeros = integers({sequences}, std::vector<std::int32_t>(batch, 0));
+  const DecodeStep full{integers({sequences}, position), zeros, integers({sequences}, length),
+                        options_.batch_invariant};
+  const DecodeStep ring{integers({sequences}, ring_position), zeros, integers({sequences}, ring_length),
+                        options_.batch_invariant};
+  const Tensor hidden =
+      run_layers(integers({sequences, 1}, inputs), integers({sequences, 1}, position_ids), [&](std::size_t layer) {
+        LayerCache& cache = cache_.layers()[layer];
+        return std::make_unique<CachedAttention>(cache, cache.ring ? ring : full);
+      });
+  const std::vector<float> all = logits(hidden);
+  std::vector<std::vector<float>> result;
+  for (const int slot : slots) {
+    const auto values = row(all, static_cast<std::size_t>(slot), static_cast<std::size_t>(shape_.vocab_size));
+    result.emplace_back(values.begin(), values.end());
+  }
+  return result;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,71 @@
+// A model that generates: the decoder's layers over a KV cache, on one device (or, with the cache's positions shared,
+// on each of several that run the same program).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/model_shape.h"
+#include "inference/generator.h"
+#include "inference/inference_weights.h"
+#include "inference/kv_cache.h"
+#include "model/family.h"
+
+namespace maxtext {
+
+struct CachedModelOptions {
+  CacheOptions cache;
+  /// Tokens of a prompt that are read at a time. With several devices it is the cache's page, so that a chunk has one
+  /// owner.
+  std::int64_t prefill_chunk = 512;
+  bool batch_invariant = false;
+};
+
+class CachedModel final : public SlotModel {
+ public:
+  /// The engine and the weights must outlive it.
+  CachedModel(Engine& engine, const ModelShape& shape, const InferenceWeights& weights,
+              const CachedModelOptions& options);
+
+  int slots() const override { return static_cast<int>(cache_.options().sequences); }
+  std::int64_t max_length() const override { return cache_.options().max_length; }
+  std::vector<float> prefill(int slot, std::span<const std::int32_t> ids) override;
+  std::vector<std::vector<float>> step(std::span<const int> slots, std::span<const std::int32_t> ids) override;
+
+  /// As prefill, with the logits of every position: visit(position of the first row, logits [rows, vocab_size]) for
+  /// each chunk.
+  using LogitsVisitor = std::function<void(std::int64_t first, std::span<const float> logits)>;
+  void prefill_all(int slot, std::span<const std::int32_t> ids, const LogitsVisitor& visit);
+
+  /// As if the slot had read `length` tokens whose keys and values are all zero: for measuring long contexts without
+  /// reading them.
+  void pretend_length(int slot, std::int64_t length);
+  /// Forgets what the slot has read after its first `length` tokens.
+  void shorten(int slot, std::int64_t length);
+
+  std::int64_t length(int slot) const { return lengths_[static_cast<std::size_t>(slot)]; }
+  const KeyValueCache& cache() const { return cache_; }
+
+ private:
+  /// The hidden states [1, T, E] of a chunk that stands at `first` of sequence `slot`.
+  Tensor prefill_chunk(int slot, std::int64_t first, std::span<const std::int32_t> ids);
+  /// The last layer's output from embedded tokens [B, T]; attention of each layer from `attention(layer)`.
+  using MakeAttention = std::function<std::unique_ptr<LayerAttention>(std::size_t layer)>;
+  Tensor run_layers(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention);
+  /// Logits [B, T, vocab_size] of hidden states.
+  std::vector<float> logits(const Tensor& hidden);
+  Tensor integers(Shape shape, std::span<const std::int32_t> values);
+
+  Engine& engine_;
+  ModelShape shape_;
+  const ModelFamily& family_;
+  const InferenceWeights& weights_;
+  CachedModelOptions options_;
+  KeyValueCache cache_;
+  std::vector<std::int64_t> lengths_;
+};
+
+}  // namespace maxtext

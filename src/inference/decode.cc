@@ -1,0 +1,55 @@
+#include "inference/decode.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "mesh/thread_transport.h"
+
+namespace maxtext {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Every device asks at the same places, and device 0's answer counts for all.
+std::function<bool()> agreed(Engine& engine, int devices, const std::function<bool()>& ask) {
+  if (devices == 1 || !ask) return ask;
+  return [&engine, devices, ask] {
+    const std::int32_t mine = engine.device() == 0 && ask() ? 1 : 0;
+    const Tensor flag = engine.input({{1}, DType::int32}, std::as_bytes(std::span(&mine, 1)));
+    const Tensor all = engine.apply_one(AllGather{.axes = Axis::context, .group_size = devices}, {flag});
+    std::vector<std::int32_t> flags(static_cast<std::size_t>(devices));
+    engine.read(all, std::as_writable_bytes(std::span(flags)));
+    return flags.front() != 0;
+  };
+}
+
+InferenceWeights make_weights(Engine& engine, const DecodeSetup& setup) {
+  if (setup.files.weights == nullptr) return {engine, setup.files.shape, setup.weights_seed};
+  return {engine, setup.files.shape, *setup.files.weights};
+}
+
+}  // namespace
+
+DecodeReport decode(const DecodeSetup& setup, const DecodeEnvironment& environment, const TextListener& listener) {
+  const Clock::time_point start = Clock::now();
+  ThreadTransport transport{Mesh({1, 1, setup.devices, 1})};
+  DecodeReport report;
+  run_on_devices(transport, environment, [&](Engine& engine) {
+    const int device = engine.device();
+    const InferenceWeights weights = make_weights(engine, setup);
+    CachedModel model(engine, setup.files.shape, weights, setup.model);
+    if (device == 0) report.load_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    TextListener own_listener;
+    if (device == 0) own_listener = listener;
+    own_listener.cancel = agreed(engine, setup.devices, listener.cancel);
+    TextOutcome outcome = generate_text(model, *setup.tokenizer, setup.requests, own_listener);
+    if (device != 0) return;
+    report.outcome = std::move(outcome);
+    report.weight_bytes = weights.bytes();
+    report.weight_bytes_per_step = weights.bytes_per_step() * setup.devices;
+    report.cache_bytes = model.cache().bytes() * setup.devices;
+  });
+  return report;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,21 @@
+// Generation on the devices of this process.
+#pragma once
+
+#include "inference/decode_setup.h"
+#include "inference/device_set.h"
+
+namespace maxtext {
+
+struct DecodeReport {
+  TextOutcome outcome;
+  double load_seconds = 0;  ///< from the call to a model that is ready
+  std::int64_t weight_bytes = 0;
+  /// That a step reads at least, all devices together: weights, and the cache as it was at the end.
+  std::int64_t weight_bytes_per_step = 0;
+  std::int64_t cache_bytes = 0;  ///< of all devices
+};
+
+/// Answers all requests of `setup`. The listener is called on one device's thread.
+DecodeReport decode(const DecodeSetup& setup, const DecodeEnvironment& environment, const TextListener& listener);
+
+}  // namespace maxtext

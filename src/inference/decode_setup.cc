@@ -1,0 +1,153 @@
+#include "inference/decode_setup.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "inference/prompts.h"
+#include "model/layout.h"
+
+namespace maxtext {
+namespace {
+
+constexpr double kGibibyte = 1073741824.0;
+
+void check_attention(const Config& config) {
+  const std::string& attention = config.text("attention");
+  if (attention != "autoselected" && attention != "pallas_gpu" && attention != "dot_product") {
+    fail_config("{}: cannot decode; use attention=autoselected or attention=pallas_gpu", config.describe("attention"));
+  }
+}
+
+void check_lengths(const Config& config) {
+  const std::int64_t prefill = config.integer("max_prefill_predict_length");
+  if (config.integer("max_target_length") <= prefill) {
+    fail_config("{}: expected more than max_prefill_predict_length={}, which is kept for the prompt",
+                config.describe("max_target_length"), prefill);
+  }
+}
+
+/// The seed given, or one from the clock.
+std::uint64_t resolve_seed(std::int64_t seed) {
+  if (seed >= 0) return static_cast<std::uint64_t>(seed);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count()) & 0x7fffffffU;
+}
+
+std::vector<std::int32_t> encode_prompt(const Config& config, const Tokenizer& tokenizer, const std::string& prompt) {
+  const std::vector<std::int32_t> ids = tokenizer.encode(prompt, {.add_special_tokens = config.flag("add_bos")});
+  const auto length = static_cast<std::int64_t>(ids.size());
+  if (length > config.integer("max_prefill_predict_length")) {
+    fail_config("{}: the prompt has {} tokens", config.describe("max_prefill_predict_length"), length);
+  }
+  if (length == 0) fail_config("the prompt '{}' has no tokens", prompt);
+  return ids;
+}
+
+void check_vocabulary(const DecodeSetup& setup) {
+  for (const TextRequest& request : setup.requests) {
+    const std::int32_t largest = std::ranges::max(request.prompt);
+    if (largest >= setup.files.shape.vocab_size) {
+      fail_config("the tokenizer gives the id {}, the model has vocab_size={}: they do not belong together", largest,
+                  setup.files.shape.vocab_size);
+    }
+  }
+}
+
+CachedModelOptions model_options(const Config& config, std::size_t prompts) {
+  CachedModelOptions options;
+  const auto slots = static_cast<std::int64_t>(std::ceil(config.real("per_device_batch_size")));
+  options.cache.sequences = std::min<std::int64_t>(slots, static_cast<std::int64_t>(prompts));
+  options.cache.max_length = config.integer("max_target_length");
+  options.cache.dtype = config.flag("quantize_kvcache") ? DType::int8 : parse_dtype(config.text("kv_cache_dtype"));
+  options.prefill_chunk = config.integer("prefill_chunk_size");
+  options.batch_invariant = config.flag("decode_batch_invariant");
+  return options;
+}
+
+std::int64_t weight_bytes(const ModelFiles& files) {
+  std::int64_t total = 0;
+  for (const ParameterGroup& group : model_layout(files.shape, 1).groups) {
+    for (const ParameterInfo& parameter : group.parameters) {
+      const bool stored = files.weights != nullptr && files.weights->contains(parameter.name);
+      total += element_count(parameter.shape) *
+               dtype_size(stored ? files.weights->spec(parameter.name).dtype : DType::float32);
+    }
+  }
+  return total;
+}
+
+void check_memory(const DecodeSetup& setup) {
+  const std::int64_t available = available_memory();
+  const std::int64_t weights = weight_bytes(setup.files);
+  CacheOptions cache = setup.model.cache;
+  cache.page = setup.model.prefill_chunk;
+  const std::int64_t keys = cache_bytes(setup.files.shape, cache, cache.max_length, setup.devices) * setup.devices;
+  if (available == 0 || weights + keys <= available) return;
+  fail_config(
+      "not enough memory: {:.2f} GiB of weights and {:.2f} GiB of KV cache for {} sequences of "
+      "max_target_length={} are needed, {:.2f} GiB are available",
+      static_cast<double>(weights) / kGibibyte, static_cast<double>(keys) / kGibibyte, cache.sequences,
+      cache.max_length, static_cast<double>(available) / kGibibyte);
+}
+
+}  // namespace
+
+SamplingOptions sampling_options(const Config& config) {
+  SamplingOptions options;
+  const std::string& strategy = config.text("decode_sampling_strategy");
+  options.greedy = strategy == "greedy";
+  options.repetition_penalty = config.real("decode_sampling_repetition_penalty");
+  options.temperature = config.real("decode_sampling_temperature");
+  options.min_p = config.real("decode_sampling_min_p");
+  if (strategy == "topk" || strategy == "composite") {
+    options.top_k = config.integer("decode_sampling_top_k");
+    if (options.top_k == 0) {
+      fail_config("decode_sampling_strategy={} needs decode_sampling_top_k of at least 1, got 0", strategy);
+    }
+  }
+  if (strategy == "nucleus" || strategy == "composite") {
+    options.top_p = config.real("decode_sampling_nucleus_p");
+    if (options.top_p < 0) {
+      fail_config("decode_sampling_strategy={} needs decode_sampling_nucleus_p above 0 and at most 1, got -1",
+                  strategy);
+    }
+  }
+  return options;
+}
+
+DecodeSetup decode_setup(const Config& config) {
+  check_attention(config);
+  check_lengths(config);
+  const SamplingOptions sampling = sampling_options(config);
+  DecodeSetup setup;
+  setup.devices = static_cast<int>(config.integer("ici_context_autoregressive_parallelism") *
+                                   config.integer("ici_autoregressive_parallelism"));
+  setup.prompts = read_prompts(config.text("prompt"), config.text("prompt_file"));
+  setup.files = open_model_files(config);
+  setup.tokenizer = open_model_tokenizer(config);
+  setup.weights_seed = static_cast<std::uint64_t>(config.integer("init_weights_seed"));
+  setup.sampling_seed = resolve_seed(config.integer("decode_sampling_seed"));
+  std::set<std::int32_t> stop_ids;
+  if (!config.flag("ignore_eos")) {
+    stop_ids = setup.files.stop_ids;
+    if (const auto eos = setup.tokenizer->eos_id()) stop_ids.insert(*eos);
+  }
+  for (const std::string& prompt : setup.prompts) {
+    TextRequest request;
+    request.prompt = encode_prompt(config, *setup.tokenizer, prompt);
+    request.max_new_tokens = config.integer("max_target_length") - static_cast<std::int64_t>(request.prompt.size());
+    request.sampling = sampling;
+    request.seed = setup.sampling_seed;
+    request.stop_ids = stop_ids;
+    request.stop_strings = config.list("stop_strings");
+    setup.requests.push_back(std::move(request));
+  }
+  check_vocabulary(setup);
+  setup.model = model_options(config, setup.prompts.size());
+  check_memory(setup);
+  return setup;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,40 @@
+// From a configuration to what `decode` does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "inference/cached_model.h"
+#include "inference/model_files.h"
+#include "inference/text_generation.h"
+
+namespace maxtext {
+
+struct DecodeSetup {
+  ModelFiles files;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<std::string> prompts;
+  /// One per prompt.
+  std::vector<TextRequest> requests;
+  CachedModelOptions model;
+  std::uint64_t weights_seed = 0;
+  std::uint64_t sampling_seed = 0;
+  /// Devices that share the cache's positions.
+  int devices = 1;
+};
+
+/// Opens model, tokenizer and prompts. Throws ConfigError with one line naming the key for what does not fit together:
+/// an `attention` that cannot decode, a prompt longer than max_prefill_predict_length, max_target_length not above it,
+/// a tokenizer with more tokens than the model has rows, weights and cache that do not fit into memory.
+DecodeSetup decode_setup(const Config& config);
+
+/// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.
+SamplingOptions sampling_options(const Config& config);
+
+/// Memory that a process may still take, in bytes: the least of what the system has available and of what the limits of
+/// its control group leave. 0 when neither can be read.
+std::int64_t available_memory();
+
+}  // namespace maxtext

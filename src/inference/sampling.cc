@@ -1,0 +1,134 @@
+#include "inference/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/splitmix64.h"
+
+namespace maxtext {
+namespace {
+
+struct Score {
+  std::int32_t id = 0;
+  float logit = 0;
+};
+
+/// The larger logit first, the lower id among equals.
+bool before(const Score& a, const Score& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
+
+void check(std::span<const float> logits) {
+  if (logits.empty()) fail("there are no logits to choose a token from");
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity()) {
+      fail("the logit of token {} is {}: no token can be chosen", i, logits[i]);
+    }
+  }
+}
+
+std::vector<float> penalised(std::span<const float> logits, std::span<const std::int32_t> previous_ids,
+                             double penalty) {
+  std::vector<float> result(logits.begin(), logits.end());
+  if (penalty == 1) return result;
+  const auto factor = static_cast<float>(penalty);
+  for (const std::int32_t id : previous_ids) {
+    if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) continue;
+    const float logit = logits[static_cast<std::size_t>(id)];  // of the input: each id is penalised once
+    result[static_cast<std::size_t>(id)] = logit < 0 ? logit * factor : logit / factor;
+  }
+  return result;
+}
+
+/// Of possible ids only, so that a logit of −∞ is never drawn.
+std::vector<Score> scores_of(const std::vector<float>& logits, double temperature) {
+  std::vector<Score> scores;
+  scores.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] == -std::numeric_limits<float>::infinity()) continue;
+    scores.push_back({static_cast<std::int32_t>(i), logits[i] / static_cast<float>(temperature)});
+  }
+  if (scores.empty()) fail("all {} logits are -inf: no token can be chosen", logits.size());
+  return scores;
+}
+
+void keep_top_k(std::vector<Score>& scores, std::int64_t k) {
+  if (k <= 0 || static_cast<std::size_t>(k) >= scores.size()) return;
+  const auto kth = scores.begin() + (k - 1);
+  std::nth_element(scores.begin(), kth, scores.end(), before);
+  const float threshold = kth->logit;
+  std::erase_if(scores, [threshold](const Score& score) { return score.logit < threshold; });
+}
+
+float largest(const std::vector<Score>& scores) { return std::ranges::max_element(scores, {}, &Score::logit)->logit; }
+
+/// Takes the most probable from a heap until they sum to top_p: few of a large vocabulary are ever ordered.
+void keep_top_p(std::vector<Score>& scores, double top_p) {
+  if (top_p >= 1) return;
+  const double maximum = largest(scores);
+  double total = 0;
+  for (const Score& score : scores) total += std::exp(score.logit - maximum);
+  const auto after = [](const Score& a, const Score& b) { return before(b, a); };
+  std::ranges::make_heap(scores, after);
+  double sum = 0;
+  auto end = scores.end();
+  do {
+    std::pop_heap(scores.begin(), end, after);
+    --end;
+    sum += std::exp(end->logit - maximum);
+  } while (end != scores.begin() && sum < top_p * total);
+  scores.erase(scores.begin(), end);
+}
+
+void keep_min_p(std::vector<Score>& scores, double min_p) {
+  if (min_p <= 0) return;
+  const double maximum = largest(scores);
+  std::erase_if(scores, [=](const Score& score) { return std::exp(score.logit - maximum) < min_p; });
+}
+
+std::int32_t argmax(const std::vector<float>& logits) {
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+}  // namespace
+
+std::vector<Candidate> sampling_candidates(std::span<const float> logits, std::span<const std::int32_t> previous_ids,
+                                           const SamplingOptions& options) {
+  check(logits);
+  const std::vector<float> adjusted = penalised(logits, previous_ids, options.repetition_penalty);
+  if (options.greedy) return {{argmax(adjusted), 1}};
+  std::vector<Score> scores = scores_of(adjusted, options.temperature);
+  keep_top_k(scores, options.top_k);
+  keep_top_p(scores, options.top_p);
+  keep_min_p(scores, options.min_p);
+  if (!std::ranges::is_sorted(scores, {}, &Score::id)) std::ranges::sort(scores, {}, &Score::id);
+  const double maximum = largest(scores);
+  std::vector<Candidate> candidates;
+  candidates.reserve(scores.size());
+  double total = 0;
+  for (const Score& score : scores) {
+    candidates.push_back({score.id, std::exp(score.logit - maximum)});
+    total += candidates.back().probability;
+  }
+  for (Candidate& candidate : candidates) candidate.probability /= total;
+  return candidates;
+}
+
+std::int32_t sample_token(std::span<const float> logits, std::span<const std::int32_t> previous_ids,
+                          const SamplingOptions& options, double uniform) {
+  const std::vector<Candidate> candidates = sampling_candidates(logits, previous_ids, options);
+  double sum = 0;
+  for (const Candidate& candidate : candidates) {
+    sum += candidate.probability;
+    if (uniform < sum) return candidate.id;
+  }
+  return candidates.back().id;  // the sum fell short of 1 by rounding
+}
+
+double request_uniform(std::uint64_t seed, std::uint64_t request, std::uint64_t position) {
+  const std::uint64_t stream = splitmix64(splitmix64(seed) ^ request);
+  const std::uint64_t bits = splitmix64(stream + position * kSplitmix64Increment);
+  return static_cast<double>(bits >> 11U) * 0x1.0p-53;
+}
+
+}  // namespace maxtext

@@ -1,0 +1,21 @@
+// A model with its cache on a mesh of device threads, and what device 0 computes with it.
+#pragma once
+
+#include <functional>
+
+#include "checkpoint/weight_source.h"
+#include "inference/cached_model.h"
+
+namespace maxtext::testing {
+
+struct DeviceRunOptions {
+  CachedModelOptions model;
+  int devices = 1;  ///< along the context axis: the cache's positions are shared
+  int threads = 1;
+};
+
+/// Runs `program` on every device, each with a model of its own over the same weights; `device` is its number.
+void run_cached_model(const ModelShape& shape, const WeightSource& weights, const DeviceRunOptions& options,
+                      const std::function<void(CachedModel& model, int device)>& program);
+
+}  // namespace maxtext::testing
