@@ -11,79 +11,62 @@
 namespace maxtext {
 namespace {
 
+/// Pieces times workers up to which equal parts are tried, too: with more, what pouring leaves over is small, and a
+/// plan is made for every layer and token.
+constexpr std::int64_t kMostToSearch = 256;
+
 void check(std::int64_t kv_heads, int workers) {
   if (kv_heads < 1) fail("decode split: needs at least one KV head, not {}", kv_heads);
   if (workers < 1) fail("decode split: needs at least one worker, not {}", workers);
 }
 
-/// What is not cut yet: all positions of one KV head of one sequence.
-struct Piece {
-  DecodeChunk chunk;
-  bool whole = true;  ///< too short to be cut
-};
-
-std::vector<Piece> list_pieces(std::span<const DecodeRange> ranges, std::int64_t kv_heads) {
-  std::vector<Piece> pieces;
+/// All positions of each KV head of each sequence.
+std::vector<DecodeChunk> list_pieces(std::span<const DecodeRange> ranges, std::int64_t kv_heads) {
+  std::vector<DecodeChunk> pieces;
   for (std::size_t b = 0; b < ranges.size(); ++b) {
     const DecodeRange& range = ranges[b];
-    if (range.end <= range.begin) continue;
-    const bool whole = range.end - range.begin < 2 * kShortestDecodeChunk;
-    for (std::int64_t h = 0; h < kv_heads; ++h) {
-      pieces.push_back({{static_cast<std::int64_t>(b), h, range.begin, range.end, 0}, whole});
+    for (std::int64_t h = 0; h < kv_heads && range.begin < range.end; ++h) {
+      pieces.push_back({static_cast<std::int64_t>(b), h, range.begin, range.end, 0});
     }
   }
   return pieces;
 }
 
-class Deal {
- public:
-  Deal(std::vector<Piece> pieces, int workers)
-      : pieces_(std::move(pieces)), loads_(static_cast<std::size_t>(workers), 0) {}
+std::int64_t total_length(std::span<const DecodeChunk> chunks) {
+  std::int64_t total = 0;
+  for (const DecodeChunk& chunk : chunks) total += chunk.length();
+  return total;
+}
 
-  std::vector<DecodeChunk> run() {
-    deal_whole_pieces();
+bool is_divisible(const DecodeChunk& piece) { return piece.length() >= 2 * kShortestDecodeChunk; }
+
+/// Chunks dealt whole.
+class WholeDeal {
+ public:
+  /// No plan is better than `lowest`, where improving ends.
+  WholeDeal(std::vector<DecodeChunk> chunks, int workers, std::int64_t lowest)
+      : chunks_(std::move(chunks)), loads_(static_cast<std::size_t>(workers), 0), lowest_(lowest) {
+    std::ranges::stable_sort(chunks_, std::greater(), &DecodeChunk::length);
+    for (DecodeChunk& chunk : chunks_) {
+      chunk.worker = static_cast<int>(std::ranges::min_element(loads_) - loads_.begin());
+      load(chunk.worker) += chunk.length();
+    }
     while (improve()) {
     }
-    std::vector<DecodeChunk> chunks = pour_best();
-    for (const Piece& piece : pieces_) {
-      if (piece.whole) chunks.push_back(piece.chunk);
-    }
-    std::ranges::sort(chunks, [](const DecodeChunk& a, const DecodeChunk& b) {
-      return std::tie(a.sequence, a.kv_head, a.begin) < std::tie(b.sequence, b.kv_head, b.begin);
-    });
-    return chunks;
   }
+
+  const std::vector<DecodeChunk>& chunks() const { return chunks_; }
+  const std::vector<std::int64_t>& loads() const { return loads_; }
+  std::int64_t longest() const { return std::ranges::max(loads_); }
 
  private:
   std::int64_t& load(int worker) { return loads_[static_cast<std::size_t>(worker)]; }
 
-  void deal_whole_pieces() {
-    for (Piece& piece : pieces_) {
-      if (piece.whole) {
-        whole_.push_back(&piece.chunk);
-      } else {
-        divisible_.push_back(piece.chunk);
-      }
-      (piece.whole ? whole_total_ : divisible_total_) += piece.chunk.length();
-    }
-    std::ranges::stable_sort(whole_, std::greater(), [](const DecodeChunk* chunk) { return chunk->length(); });
-    for (DecodeChunk* const chunk : whole_) {
-      chunk->worker = static_cast<int>(std::ranges::min_element(loads_) - loads_.begin());
-      load(chunk->worker) += chunk->length();
-    }
-  }
-
-  /// No plan is better than this.
-  std::int64_t lowest_limit() const {
-    const auto workers = static_cast<std::int64_t>(loads_.size());
-    return (whole_total_ + divisible_total_ + workers - 1) / workers;
-  }
-
-  /// One move of a whole piece from the fullest worker, or exchange with another's, that lowers the larger of the two
-  /// loads by the most; false where there is none or nothing is gained.
+  /// One move of a chunk from the fullest worker, or exchange with another's, that lowers the larger of the two loads
+  /// by the most; false where nothing is gained.
   bool improve() {
     const int fullest = static_cast<int>(std::ranges::max_element(loads_) - loads_.begin());
-    if (load(fullest) <= lowest_limit()) return false;
+    if (load(fullest) <= lowest_) return false;
     std::int64_t best = 0;
     DecodeChunk* given = nullptr;
     DecodeChunk* taken = nullptr;
@@ -97,13 +80,13 @@ class Deal {
       taken = take;
       receiver = other;
     };
-    for (DecodeChunk* const give : whole_) {
-      if (give->worker != fullest) continue;
+    for (DecodeChunk& give : chunks_) {
+      if (give.worker != fullest) continue;
       for (int other = 0; other < static_cast<int>(loads_.size()); ++other) {
-        if (other != fullest) consider(give, nullptr, other);
+        if (other != fullest) consider(&give, nullptr, other);
       }
-      for (DecodeChunk* const take : whole_) {
-        if (take->worker != fullest) consider(give, take, take->worker);
+      for (DecodeChunk& take : chunks_) {
+        if (take.worker != fullest) consider(&give, &take, take.worker);
       }
     }
     if (given == nullptr) return false;
@@ -118,85 +101,145 @@ class Deal {
     chunk.worker = worker;
   }
 
-  /// How much of a piece's last `left` positions a worker with `room` can take, so that no chunk is too short.
-  static std::int64_t portion(std::int64_t left, std::int64_t room) {
-    if (left <= room) return left;
-    const std::int64_t taken = std::min(room, left - kShortestDecodeChunk);
-    return taken < kShortestDecodeChunk ? 0 : taken;
-  }
-
-  /// The first piece of which a worker can take so much that it is full or has room for more; else the piece of which
-  /// it can take most; the end where there is none. `left`: what is left of each piece.
-  static std::size_t choose(std::span<const std::int64_t> left, std::int64_t room) {
-    std::size_t best = left.size();
-    std::int64_t most = 0;
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      const std::int64_t taken = left[i] == 0 ? 0 : portion(left[i], room);
-      if (taken > most) {
-        most = taken;
-        best = i;
-      }
-      if (taken > 0 && (taken == room || room - taken >= kShortestDecodeChunk)) return i;
-    }
-    return best;
-  }
-
-  /// The divisible pieces cut such that no worker has more than `limit`, or nothing where they do not fit.
-  std::optional<std::vector<DecodeChunk>> pour(std::int64_t limit) const {
-    std::vector<DecodeChunk> chunks;
-    std::int64_t rest = divisible_total_;
-    std::vector<std::int64_t> left;
-    for (const DecodeChunk& piece : divisible_) left.push_back(piece.length());
-    for (int worker = 0; worker < static_cast<int>(loads_.size()) && rest > 0; ++worker) {
-      std::int64_t room = limit - loads_[static_cast<std::size_t>(worker)];
-      for (std::size_t i = choose(left, room); i < left.size(); i = choose(left, room)) {
-        const std::int64_t taken = portion(left[i], room);
-        const std::int64_t begin = divisible_[i].end - left[i];
-        chunks.push_back({divisible_[i].sequence, divisible_[i].kv_head, begin, begin + taken, worker});
-        left[i] -= taken;
-        room -= taken;
-        rest -= taken;
-      }
-    }
-    if (rest > 0) return std::nullopt;
-    return chunks;
-  }
-
-  std::vector<DecodeChunk> pour_best() const {
-    if (divisible_total_ == 0) return {};
-    std::int64_t low = std::max(lowest_limit(), std::ranges::max(loads_)) - 1;
-    std::int64_t step = 1;
-    std::optional<std::vector<DecodeChunk>> best;
-    while (!(best = pour(low + step)).has_value()) {
-      low += step;
-      step *= 2;
-    }
-    std::int64_t high = low + step;
-    while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (auto chunks = pour(middle)) {
-        best = std::move(chunks);
-        high = middle;
-      } else {
-        low = middle;
-      }
-    }
-    return *best;
-  }
-
-  std::vector<Piece> pieces_;
-  std::vector<DecodeChunk*> whole_;
-  std::vector<DecodeChunk> divisible_;
-  std::vector<std::int64_t> loads_;  ///< of whole pieces
-  std::int64_t whole_total_ = 0;
-  std::int64_t divisible_total_ = 0;
+  std::vector<DecodeChunk> chunks_;
+  std::vector<std::int64_t> loads_;
+  std::int64_t lowest_;
 };
+
+/// How much of a piece's last `left` positions a worker with `room` can take, so that no chunk is too short.
+std::int64_t portion(std::int64_t left, std::int64_t room) {
+  if (left <= room) return left;
+  const std::int64_t taken = std::min(room, left - kShortestDecodeChunk);
+  return taken < kShortestDecodeChunk ? 0 : taken;
+}
+
+/// The first piece of which a worker can take so much that it is full or has room for more; else the piece of which it
+/// can take most; the end where there is none. `left`: what is left of each piece.
+std::size_t choose(std::span<const std::int64_t> left, std::int64_t room) {
+  std::size_t best = left.size();
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const std::int64_t taken = left[i] == 0 ? 0 : portion(left[i], room);
+    if (taken > most) {
+      most = taken;
+      best = i;
+    }
+    if (taken > 0 && (taken == room || room - taken >= kShortestDecodeChunk)) return i;
+  }
+  return best;
+}
+
+/// The pieces cut such that no worker has more than `limit`, `loads` included, or nothing where they do not fit.
+std::optional<std::vector<DecodeChunk>> pour(std::span<const DecodeChunk> pieces, std::span<const std::int64_t> loads,
+                                             std::int64_t limit) {
+  std::vector<DecodeChunk> chunks;
+  std::int64_t rest = total_length(pieces);
+  std::vector<std::int64_t> left;
+  for (const DecodeChunk& piece : pieces) left.push_back(piece.length());
+  for (std::size_t worker = 0; worker < loads.size() && rest > 0; ++worker) {
+    std::int64_t room = limit - loads[worker];
+    for (std::size_t i = choose(left, room); i < left.size(); i = choose(left, room)) {
+      const std::int64_t taken = portion(left[i], room);
+      const std::int64_t begin = pieces[i].end - left[i];
+      chunks.push_back({pieces[i].sequence, pieces[i].kv_head, begin, begin + taken, static_cast<int>(worker)});
+      left[i] -= taken;
+      room -= taken;
+      rest -= taken;
+    }
+  }
+  if (rest > 0) return std::nullopt;
+  return chunks;
+}
+
+/// The lowest limit at or above `lowest` that holds everything, by bisection.
+std::vector<DecodeChunk> pour_lowest(std::span<const DecodeChunk> pieces, std::span<const std::int64_t> loads,
+                                     std::int64_t lowest) {
+  std::int64_t low = lowest - 1;
+  std::int64_t step = 1;
+  std::optional<std::vector<DecodeChunk>> best;
+  while (!(best = pour(pieces, loads, low + step)).has_value()) {
+    low += step;
+    step *= 2;
+  }
+  std::int64_t high = low + step;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (auto chunks = pour(pieces, loads, middle)) {
+      best = std::move(chunks);
+      high = middle;
+    } else {
+      low = middle;
+    }
+  }
+  return *best;
+}
+
+/// Whole pieces first, the others into what room is left.
+std::vector<DecodeChunk> poured(std::span<const DecodeChunk> pieces, int workers, std::int64_t lowest) {
+  std::vector<DecodeChunk> whole;
+  std::vector<DecodeChunk> divisible;
+  for (const DecodeChunk& piece : pieces) (is_divisible(piece) ? divisible : whole).push_back(piece);
+  const WholeDeal deal(std::move(whole), workers, lowest);
+  std::vector<DecodeChunk> chunks = deal.chunks();
+  if (divisible.empty()) return chunks;
+  for (const DecodeChunk& chunk : pour_lowest(divisible, deal.loads(), std::max(lowest, deal.longest()))) {
+    chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
+/// Each piece in up to `parts(length)` nearly equal parts that are not too short.
+template <typename Parts>
+std::vector<DecodeChunk> cut_equally(std::span<const DecodeChunk> pieces, Parts parts) {
+  std::vector<DecodeChunk> chunks;
+  for (const DecodeChunk& piece : pieces) {
+    const std::int64_t most = std::max<std::int64_t>(1, piece.length() / kShortestDecodeChunk);
+    const std::int64_t count = std::clamp<std::int64_t>(parts(piece.length()), 1, most);
+    for (std::int64_t i = 0; i < count; ++i) {
+      chunks.push_back({piece.sequence, piece.kv_head, piece.begin + piece.length() * i / count,
+                        piece.begin + piece.length() * (i + 1) / count, 0});
+    }
+  }
+  return chunks;
+}
+
+/// `best`, or equal parts dealt whole where that is better: as many of each piece, or as long ones.
+std::vector<DecodeChunk> better_of_equal_parts(std::vector<DecodeChunk> best, std::span<const DecodeChunk> pieces,
+                                               int workers, std::int64_t lowest) {
+  std::int64_t longest = longest_worker(best, workers);
+  const auto consider = [&](std::vector<DecodeChunk> parts) {
+    if (longest <= lowest) return;
+    const WholeDeal deal(std::move(parts), workers, lowest);
+    if (deal.longest() >= longest) return;
+    longest = deal.longest();
+    best = deal.chunks();
+  };
+  for (int count = 2; count <= workers; ++count) {
+    consider(cut_equally(pieces, [&](std::int64_t) { return count; }));
+  }
+  const std::int64_t largest = std::ranges::max(pieces, {}, &DecodeChunk::length).length();
+  for (std::int64_t count = 1; count <= 2 * workers && largest / count >= kShortestDecodeChunk; ++count) {
+    const std::int64_t size = (largest + count - 1) / count;
+    consider(cut_equally(pieces, [&](std::int64_t length) { return (length + size - 1) / size; }));
+  }
+  return best;
+}
 
 }  // namespace
 
 std::vector<DecodeChunk> plan_decode_split(std::span<const DecodeRange> ranges, std::int64_t kv_heads, int workers) {
   check(kv_heads, workers);
-  return Deal(list_pieces(ranges, kv_heads), workers).run();
+  const std::vector<DecodeChunk> pieces = list_pieces(ranges, kv_heads);
+  if (pieces.empty()) return {};
+  const std::int64_t lowest = (total_length(pieces) + workers - 1) / workers;
+  std::vector<DecodeChunk> chunks = poured(pieces, workers, lowest);
+  if (static_cast<std::int64_t>(pieces.size()) * workers <= kMostToSearch) {
+    chunks = better_of_equal_parts(std::move(chunks), pieces, workers, lowest);
+  }
+  std::ranges::sort(chunks, [](const DecodeChunk& a, const DecodeChunk& b) {
+    return std::tie(a.sequence, a.kv_head, a.begin) < std::tie(b.sequence, b.kv_head, b.begin);
+  });
+  return chunks;
 }
 
 std::vector<DecodeChunk> plan_fixed_chunks(std::span<const DecodeRange> ranges, std::int64_t kv_heads, int workers,
@@ -205,10 +248,10 @@ std::vector<DecodeChunk> plan_fixed_chunks(std::span<const DecodeRange> ranges, 
   if (chunk < 1) fail("decode split: a chunk needs at least one position, not {}", chunk);
   std::vector<DecodeChunk> chunks;
   std::int64_t total = 0;
-  for (const Piece& piece : list_pieces(ranges, kv_heads)) {
-    total += piece.chunk.length();
-    for (DecodeChunk next = piece.chunk; next.begin < piece.chunk.end; next.begin = next.end) {
-      next.end = std::min(piece.chunk.end, (next.begin / chunk + 1) * chunk);
+  for (const DecodeChunk& piece : list_pieces(ranges, kv_heads)) {
+    total += piece.length();
+    for (DecodeChunk next = piece; next.begin < piece.end; next.begin = next.end) {
+      next.end = std::min(piece.end, (next.begin / chunk + 1) * chunk);
       chunks.push_back(next);
     }
   }
