@@ -28,7 +28,8 @@ std::vector<Dimension> dimensions(const ModelShape& found, const ModelShape& wan
           {"head_dim", "head_dim", found.head_dim, wanted.head_dim},
           {"tie_word_embeddings", "logits_via_embedding", found.tie_word_embeddings, wanted.tie_word_embeddings},
           {"attention_bias", "attention_bias", found.attention_bias, wanted.attention_bias},
-          {"q_norm and k_norm", "use_qk_norm", found.qk_norm, wanted.qk_norm}};
+          {"q_norm and k_norm", "use_qk_norm", found.qk_norm, wanted.qk_norm},
+          {"post_feedforward_layernorm", "use_post_ffw_norm", found.post_norms, wanted.post_norms}};
 }
 
 /// What tensors fit with either value, so that nobody would notice: it may be meant (longer context), or not.
@@ -40,6 +41,11 @@ std::vector<std::string> silent_differences(const ModelShape& found, const Model
   number("rms_norm_eps", found.rms_norm_eps, wanted.rms_norm_eps);
   number("rope_theta", found.rope.theta, wanted.rope.theta);
   number("query_scale", found.query_scale, wanted.query_scale);
+  number("attn_logit_softcapping", found.attention_softcap, wanted.attention_softcap);
+  number("final_logit_softcapping", found.final_softcap, wanted.final_softcap);
+  if (found.local_rope != wanted.local_rope) {
+    differences.push_back("the rotary embedding of layers with a window differs");
+  }
   RopeShape rope = found.rope;
   rope.theta = wanted.rope.theta;
   if (rope != wanted.rope) differences.push_back("the scaling of RoPE differs");

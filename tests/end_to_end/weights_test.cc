@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -20,10 +21,41 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+/// What a Gemma has beside the others.
+std::string gemma_keys(const nlohmann::json& config) {
+  std::string pattern;
+  for (const std::string type : config.at("layer_types")) {
+    pattern += (pattern.empty() ? "" : ",") + std::string(type == "sliding_attention" ? "local_sliding" : "global");
+  }
+  std::string keys = fmt::format(
+      " mlp_activations=gelu,linear use_post_attn_norm=true use_post_ffw_norm=true attention_layer_pattern={} "
+      "sliding_window_size={} query_scale={}",
+      pattern, config.at("sliding_window").get<int>(), 1 / std::sqrt(config.at("query_pre_attn_scalar").get<double>()));
+  if (config.at("model_type") == "gemma2") {
+    return keys + fmt::format(" attn_logits_soft_cap={} final_logits_soft_cap={}",
+                              config.at("attn_logit_softcapping").get<double>(),
+                              config.at("final_logit_softcapping").get<double>());
+  }
+  const auto& rope = config.at("rope_parameters");
+  return keys + fmt::format(" use_qk_norm=true local_rope_max_timescale={} rope_linear_scaling_factor={}",
+                            rope.at("sliding_attention").at("rope_theta").get<double>(),
+                            rope.at("full_attention").at("factor").get<double>());
+}
+
+/// The mean loss of the golden sequence.
+double golden_loss(const fs::path& model) {
+  const std::vector<float> logprobs =
+      read_as_float(SafetensorsFile(model / "golden.safetensors"), "long.token_logprobs");
+  double sum = 0;
+  for (const float value : logprobs) sum -= value;
+  return sum / static_cast<double>(logprobs.size());
+}
+
 /// The keys that describe the model of a config.json in the form of transformers 5.
 std::string model_keys(const fs::path& model) {
   const auto config = nlohmann::json::parse(read_file(model / "config.json"));
-  const std::string family = config.at("model_type");
+  std::string family = config.at("model_type");
+  if (family == "gemma3_text") family = "gemma3";
   std::string keys = fmt::format("model_name=default decoder_block={}", family == "llama" ? "llama2" : family);
   const std::vector<std::pair<const char*, const char*>> same = {{"vocab_size", "vocab_size"},
                                                                  {"base_emb_dim", "hidden_size"},
@@ -35,7 +67,10 @@ std::string model_keys(const fs::path& model) {
                                                                  {"normalization_layer_epsilon", "rms_norm_eps"},
                                                                  {"logits_via_embedding", "tie_word_embeddings"}};
   for (const auto& [key, hf_key] : same) keys += fmt::format(" {}={}", key, config.at(hf_key).dump());
-  keys += fmt::format(" rope_max_timescale={}", config.at("rope_parameters").at("rope_theta").get<int>());
+  const auto& rope = config.at("rope_parameters");
+  const auto& full_rope = rope.contains("full_attention") ? rope.at("full_attention") : rope;
+  keys += fmt::format(" rope_max_timescale={}", full_rope.at("rope_theta").get<int>());
+  if (family.starts_with("gemma")) keys += gemma_keys(config);
   if (family == "qwen3") keys += " use_qk_norm=true";
   if (family == "mistral") {
     keys += fmt::format(" attention_type=local_sliding sliding_window_size={}", config.at("sliding_window").get<int>());
@@ -63,9 +98,9 @@ class Weights : public TrainingRuns {
 };
 
 TEST_F(Weights, TheFirstLossIsTransformers) {
-  for (const std::string name : {"llama", "mistral", "qwen3"}) {
+  for (const std::string name : {"llama", "mistral", "qwen3", "gemma2", "gemma3"}) {
     const fs::path model = find_fixtures("hf/models/" + name).front();
-    const double expected = read_as_float(SafetensorsFile(model / "golden.safetensors"), "long.loss").at(0);
+    const double expected = golden_loss(model);
     const std::string settings = model_keys(model) + golden_data(model) + "steps=1 load_parameters_path=";
     const ProgramResult direct = train(name, settings + model.string());
     EXPECT_NEAR(losses(name).at(0), expected, 1e-5) << name;

@@ -108,6 +108,28 @@ TEST(ParallelMatrix, WithFsdpAndDataParallelism) {
   }
 }
 
+/// Soft caps, norms on both sides, a scaled and tied embedding, a rotary embedding per attention type.
+TEST(ParallelMatrix, GemmasEqualOneDevice) {
+  for (const ModelShape& shape : {small_gemma2({5, 0, 5}), small_gemma3({4, 0})}) {
+    const RowBatch batch = random_batch(29, {{29}, {10, 1, 12}, {1, 28}, {7, 7, 7}}, shape.vocab_size, 47);
+    const ModelRunResult expected = run_model(shape, batch, {});
+    for (const std::array<int, 4> mesh :
+         {std::array<int, 4>{1, 1, 2, 1}, {1, 1, 3, 1}, {1, 1, 4, 1}, {1, 2, 2, 1}, {2, 1, 2, 1}}) {
+      for (const ReorderStrategy strategy : {ReorderStrategy::dual_chunk_swap, ReorderStrategy::balanced}) {
+        for (const std::string remat : {"none", "full"}) {
+          ModelRunOptions options;
+          options.mesh = mesh;
+          options.reorder = strategy;
+          options.remat = remat;
+          expect_equal(run_model(shape, batch, options), expected,
+                       shape.family + " data " + std::to_string(mesh[0]) + " fsdp " + std::to_string(mesh[1]) +
+                           " context " + std::to_string(mesh[2]) + " remat " + remat);
+        }
+      }
+    }
+  }
+}
+
 /// Devices have different numbers of targets; a z-loss divided by the local count would not add up.
 TEST(ParallelMatrix, ZLossEqualsThatOfOneDevice) {
   const ModelShape shape = small_shape(6, 2, {0, 5});

@@ -97,6 +97,8 @@ std::vector<StepCase> cases() {
     add("data 2, fsdp 2, context 2, accumulation", small_shape(6, 2, {0, 6}), {2, 2, 2, 1}, remat, 2,
         {{40}, {3, 37}, {10, 1, 12}, {1}, {40}, {20, 20}, {8, 8, 8}, {39}});
     add("norms on heads, one KV head, accumulation", qwen, {1, 1, 2, 1}, remat, 3, {{40}, {7, 7}, {40}});
+    add("Gemma 2, context 2", small_gemma2({9, 0, 9}), {1, 1, 2, 1}, remat, 2, {{40}, {20, 20}});
+    add("Gemma 3, fsdp 2", small_gemma3({9, 9, 0}), {1, 2, 1, 1}, remat, 1, {{40}, {20, 20}});
     add("context 2, twelve KV heads", small_shape(12, 12, {0}), {1, 1, 2, 1}, remat, 1, {{40}});
   }
   return all;

@@ -71,11 +71,7 @@ TEST(PaddingProbe, WhatPaddingHoldsChangesNothingBitForBit) {
   }
 }
 
-TEST(FiniteDifferences, EveryParameterInDouble) {
-  ModelShape shape = small_shape(4, 2, {0, 3});
-  shape.family = "qwen3";
-  shape.qk_norm = true;
-  shape.attention_bias = true;
+void expect_finite_differences(const ModelShape& shape) {
   const RowBatch batch = random_batch(11, {{6, 4}}, shape.vocab_size, 37);
   ModelRunOptions options;
   options.dtype = DType::float64;
@@ -105,6 +101,18 @@ TEST(FiniteDifferences, EveryParameterInDouble) {
     }
   }
 }
+
+TEST(FiniteDifferences, EveryParameterInDouble) {
+  ModelShape shape = small_shape(4, 2, {0, 3});
+  shape.family = "qwen3";
+  shape.qk_norm = true;
+  shape.attention_bias = true;
+  expect_finite_differences(shape);
+}
+
+TEST(FiniteDifferences, OfGemma2WithSoftCapsAndNormsOnBothSides) { expect_finite_differences(small_gemma2({3, 0})); }
+
+TEST(FiniteDifferences, OfGemma3WithTwoRotaryEmbeddings) { expect_finite_differences(small_gemma3({3, 0})); }
 
 TEST(Rematerialisation, PoliciesGiveBitwiseEqualGradients) {
   const ModelShape shape = small_shape(6, 2, {0, 9, 0, 9, 0, 9, 0, 9});

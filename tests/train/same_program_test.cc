@@ -20,13 +20,14 @@ struct Attributes {
     return fmt::format("{} {} {}", to_string(op.axes), op.group_size, static_cast<int>(op.reduce));
   }
   std::string operator()(const AttentionForward& op) const {
-    return fmt::format("{} {} {}", op.scale, op.kv_heads, op.kv_head_begin);
+    return fmt::format("{} {} {} {}", op.scale, op.softcap, op.kv_heads, op.kv_head_begin);
   }
   std::string operator()(const AttentionBackward& op) const {
-    return fmt::format("{} {} {}", op.scale, op.kv_heads, op.kv_head_begin);
+    return fmt::format("{} {} {} {}", op.scale, op.softcap, op.kv_heads, op.kv_head_begin);
   }
   std::string operator()(const LinearCrossEntropy& op) const {
-    return fmt::format("{} {} {} {}", op.chunk_tokens, op.z_loss_multiplier, op.with_gradient, op.accumulate);
+    return fmt::format("{} {} {} {} {}", op.chunk_tokens, op.z_loss_multiplier, op.softcap, op.with_gradient,
+                       op.accumulate);
   }
   std::string operator()(const RmsNorm& op) const { return fmt::format("{} {}", op.epsilon, op.weight_offset); }
   std::string operator()(const RmsNormBackward& op) const {
