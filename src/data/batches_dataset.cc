@@ -100,7 +100,9 @@ std::optional<RowBatch> BatchesDataset::read(std::int64_t first_row, std::int64_
   return batch;
 }
 
-std::optional<std::int64_t> BatchesDataset::row_count() {
+std::optional<std::int64_t> BatchesDataset::row_count() { return rows_about(); }
+
+std::optional<std::int64_t> BatchesDataset::rows_about() const {
   if (!options_.epochs) return std::nullopt;
   return rows_ * *options_.epochs;
 }

@@ -29,6 +29,7 @@ class BatchesDataset final : public Dataset {
   /// positions that do not restart at 0 in each document: no other rows can be trained on.
   std::optional<RowBatch> read(std::int64_t first_row, std::int64_t rows) override;
   std::optional<std::int64_t> row_count() override;
+  std::optional<std::int64_t> rows_about() const override;
   std::string fingerprint() const override;
 
  private:

@@ -25,6 +25,9 @@ class Dataset {
   /// Number of rows over all epochs, or nothing when there is no end. May have to pack all of the data to tell.
   virtual std::optional<std::int64_t> row_count() = 0;
 
+  /// About row_count(), in no time: within the few percent that packing leaves empty. Nothing when there is no end.
+  virtual std::optional<std::int64_t> rows_about() const { return std::nullopt; }
+
   /// What the rows are made from, in words, for a person to compare and a checkpoint to keep: counts and a hash of the
   /// contents, wherever the files lie and whenever they were written. The hash samples large data
   /// (data/sampled_hash.h). Empty when the dataset's options say all.

@@ -28,17 +28,28 @@ DocumentDataset::DocumentDataset(std::shared_ptr<const TokenStore> store, Docume
 
 void DocumentDataset::survey() {
   std::int64_t extra = 0;
-  bool any = false;
   for (std::int64_t document = 0; document < store_->documents(); ++document) {
     if (!chosen(document)) continue;
     const std::int64_t length = store_->length(document);
-    any = any || length > 0;
+    tokens_ += length;
+    filled_pieces_ += (length + options_.sequence_length - 1) / options_.sequence_length;
     if (length <= options_.sequence_length) continue;
     long_documents_.push_back({document, extra});
     extra += (length - 1) / options_.sequence_length;
   }
-  if (!any) fail("the data has no tokens in the documents chosen from its {}", store_->documents());
+  if (tokens_ == 0) fail_without_tokens();
   piece_count_ = store_->documents() + extra;
+}
+
+void DocumentDataset::fail_without_tokens() const {
+  const std::int64_t documents = store_->documents();
+  if (documents == 0 || options_.choice != DocumentChoice::held_out) {
+    fail("no tokens: {} has {} documents, all of them empty or held out", options_.source, documents);
+  }
+  fail(
+      "no tokens to hold out: a share of {} of the {} documents of {} is none; set document_separator (blank_line: "
+      "documents end at empty lines; else a file is one), or eval_files, or a larger share",
+      options_.held_out_fraction, documents, options_.source);
 }
 
 bool DocumentDataset::chosen(std::int64_t document) const {
@@ -152,6 +163,16 @@ std::optional<RowBatch> DocumentDataset::read(std::int64_t first_row, std::int64
     fill(batch, i, *packed);
   }
   return batch;
+}
+
+std::optional<std::int64_t> DocumentDataset::rows_about() const {
+  if (!options_.epochs) return std::nullopt;
+  const std::int64_t full = (tokens_ + options_.sequence_length - 1) / options_.sequence_length;
+  const std::int64_t segments = options_.packing ? options_.max_segments : 1;
+  const std::int64_t least = segments > 0 ? (filled_pieces_ + segments - 1) / segments : 0;
+  const std::int64_t rows = std::max(full, least);
+  if (rows > std::numeric_limits<std::int64_t>::max() / *options_.epochs) return std::nullopt;
+  return rows * *options_.epochs;
 }
 
 std::optional<std::int64_t> DocumentDataset::row_count() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -31,6 +32,8 @@ struct DocumentDatasetOptions {
   std::optional<std::int64_t> epochs = 1;
   DocumentChoice choice = DocumentChoice::all;
   double held_out_fraction = 0;
+  /// Where the documents are from, for messages: "a.txt and 2 more files".
+  std::string source = "the data";
 };
 
 /// Whether `document` is among the `fraction` that is held out: exactly floor(n·fraction) of the first n are.
@@ -43,12 +46,13 @@ bool is_held_out(std::int64_t document, double fraction);
 /// longer than a row. Opening, and passing over an epoch, cost one look at each document's length.
 class DocumentDataset final : public Dataset {
  public:
-  /// Throws Error when the chosen documents hold no token.
+  /// Throws Error when the chosen documents hold no token, naming source, number of documents, and what to do.
   DocumentDataset(std::shared_ptr<const TokenStore> store, DocumentDatasetOptions options);
 
   std::int64_t sequence_length() const override { return options_.sequence_length; }
   std::optional<RowBatch> read(std::int64_t first_row, std::int64_t rows) override;
   std::optional<std::int64_t> row_count() override;
+  std::optional<std::int64_t> rows_about() const override;
   std::string fingerprint() const override { return store_->fingerprint(); }
 
  private:
@@ -62,6 +66,7 @@ class DocumentDataset final : public Dataset {
   };
 
   void survey();
+  [[noreturn]] void fail_without_tokens() const;
   bool chosen(std::int64_t document) const;
   std::optional<Piece> piece_at(std::int64_t position) const;
   std::vector<Piece> window_pieces(std::int64_t& position) const;
@@ -76,6 +81,9 @@ class DocumentDataset final : public Dataset {
   /// Pieces are numbered: first pieces of all documents, then the further pieces of the long ones.
   std::vector<LongDocument> long_documents_;
   std::int64_t piece_count_ = 0;
+  /// Of the chosen documents.
+  std::int64_t tokens_ = 0;
+  std::int64_t filled_pieces_ = 0;
 
   std::vector<std::int64_t> epoch_begins_ = {0};  // first row of each epoch known so far
   std::int64_t epoch_ = -1;                       // the one that the members below describe

@@ -81,6 +81,12 @@ std::shared_ptr<const TokenStore> open_tokens(const DatasetOptions& options, Spl
                           {options.vocab_size, options.token_type, options.separator_id, options.cache_directory});
 }
 
+/// "a.txt", or "a.txt and 2 more files".
+std::string describe_files(const Files& files) {
+  const std::string first = files.front().string();
+  return files.size() == 1 ? first : fmt::format("{} and {} more files", first, files.size() - 1);
+}
+
 std::shared_ptr<Dataset> open_documents(std::shared_ptr<const TokenStore> store, const DatasetOptions& options,
                                         Split split) {
   const bool training = split == Split::train;
@@ -91,6 +97,7 @@ std::shared_ptr<Dataset> open_documents(std::shared_ptr<const TokenStore> store,
   documents.shuffle = training && options.shuffle;
   documents.seed = options.seed;
   documents.epochs = training ? options.epochs : 1;
+  documents.source = describe_files(source_files(options, split));
   if (splits_documents(options)) {
     documents.choice = training ? DocumentChoice::training : DocumentChoice::held_out;
     documents.held_out_fraction = options.eval_fraction;

@@ -1,5 +1,6 @@
 #include "data/source_files.h"
 
+#include <fmt/ranges.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -53,7 +54,12 @@ std::vector<fs::path> expand_sources(std::string_view key, const std::vector<std
     for (const fs::path& match : matches) {
       const bool folder = fs::is_directory(match);
       const auto found = folder ? files_below(match, folder_extensions) : std::vector<fs::path>{match};
-      if (found.empty()) fail_config("{}: no files to read in folder {}", key, match.string());
+      if (found.empty()) {
+        fail_config("{}: no files to read in folder {}{}", key, match.string(),
+                    folder_extensions.empty()
+                        ? ""
+                        : fmt::format("; those that end in {} are", fmt::join(folder_extensions, ", ")));
+      }
       for (const fs::path& file : found) {
         if (seen.insert(fs::absolute(file).lexically_normal()).second) files.push_back(file);
       }

@@ -1,5 +1,6 @@
 #include "train/batch_provider.h"
 
+#include "base/error.h"
 #include "mesh/device_program.h"
 
 namespace maxtext {
@@ -58,6 +59,20 @@ std::shared_ptr<const PlannedBatch> BatchProvider::get(std::int64_t index) {
     batches_.erase(batches_.begin(), batches_.lower_bound(index - 1));
   }
   return wanted.get();
+}
+
+std::exception_ptr BatchProvider::error_of(std::int64_t index) {
+  Future wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted = request(index);
+  }
+  try {
+    wanted.get();
+  } catch (const Error&) {
+    return std::current_exception();
+  }
+  return nullptr;
 }
 
 }  // namespace maxtext

@@ -1,6 +1,7 @@
 // Batches with their plans for the devices of one process: built once, ahead of time, shared by all of them.
 #pragma once
 
+#include <exception>
 #include <future>
 #include <map>
 #include <memory>
@@ -36,6 +37,10 @@ class BatchProvider {
   /// Batch `index`, or null at the end of the data; the next one is prepared on another thread meanwhile. Devices may
   /// ask in any order of threads, for the same or the next index. Throws what reading the data threw.
   std::shared_ptr<const PlannedBatch> get(std::int64_t index);
+
+  /// What get(index) would throw; null when it delivers a batch or the end of the data. Waits for the batch, which is
+  /// prepared beside the step before it.
+  std::exception_ptr error_of(std::int64_t index);
 
  private:
   using Future = std::shared_future<std::shared_ptr<const PlannedBatch>>;

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/content_hash.h"
 #include "base/error.h"
@@ -49,7 +50,11 @@ DeviceTrainer::~DeviceTrainer() { process_.leave(); }
 void DeviceTrainer::load() {
   const StartPoint& start = process_.start();
   if (start.checkpoint != nullptr) {
-    restore_state(*start.checkpoint, parameters_, optimizer_, process_.config().text("opt_type"));
+    try {
+      restore_state(*start.checkpoint, parameters_, optimizer_, process_.config().text("opt_type"));
+    } catch (const DamagedCheckpoint& error) {
+      throw_with_hint(start, setup_, start.checkpoint->directory(), error);
+    }
     if (leads()) {
       process_.report(
           fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
@@ -103,6 +108,8 @@ TrainSummary DeviceTrainer::run() {
     summary.end = TrainSummary::End::signal;
   }
   save_at_end(completed);
+  if (stop_) agree(true);  // all have saved before the first one's failure ends the others
+  if (data_error_ != nullptr) fail_for_data(completed);
   summary.completed_steps = completed;
   summary.last_loss = last_loss_;
   report_end(summary);
@@ -123,18 +130,32 @@ void DeviceTrainer::save_at_end(std::int64_t completed) {
   }
 }
 
+void DeviceTrainer::fail_for_data(std::int64_t completed) const {
+  try {
+    std::rethrow_exception(data_error_);
+  } catch (const Error& error) {
+    fail("{}; stopped after {} steps, {}", error.what(), completed,
+         process_.config().flag("enable_checkpointing") ? "which are saved"
+                                                        : "which are not saved, as enable_checkpointing=false");
+  }
+}
+
 void DeviceTrainer::report_end(const TrainSummary& summary) {
   if (engine_.device() != 0) return;
-  if (summary.end == TrainSummary::End::end_of_data) {
+  const bool nothing_done = summary.completed_steps == process_.start().completed_steps;
+  if (summary.end == TrainSummary::End::all_steps && nothing_done) {
+    process_.report(fmt::format("already at step {} of {}, nothing to do", summary.completed_steps, setup_.steps));
+  } else if (summary.end == TrainSummary::End::end_of_data) {
     if (summary.completed_steps == 0) {
       fail("the training data has fewer rows than the {} of one step", setup_.batch.global);
     }
     process_.report(fmt::format("end of data after {} steps; num_epoch allows more passes", summary.completed_steps));
   } else if (summary.end == TrainSummary::End::signal) {
-    process_.report(
-        fmt::format("stopped by {} after {} steps; {}", process_.stop_signal().name(), summary.completed_steps,
-                    !process_.config().flag("enable_checkpointing") ? "nothing was saved, as enable_checkpointing=false"
-                                                                    : "the same command resumes"));
+    process_.report(fmt::format(
+        "stopped by {} after {} steps; {}",
+        process_.stop_signal().requested() ? process_.stop_signal().name() : "another process", summary.completed_steps,
+        !process_.config().flag("enable_checkpointing") ? "nothing was saved, as enable_checkpointing=false"
+                                                        : "the same command resumes"));
   }
 }
 
@@ -156,11 +177,21 @@ void DeviceTrainer::check_same_batch(const PlannedBatch& planned) {
   }
 }
 
+bool DeviceTrainer::next_batch_fails(std::int64_t index) {
+  if (index + 1 < setup_.steps) data_error_ = process_.training_error(index + 1);
+  return data_error_ != nullptr;
+}
+
 bool DeviceTrainer::step(std::int64_t index) {
   const Clock::time_point begin = Clock::now();
   const std::shared_ptr<const PlannedBatch> planned = process_.training_batch(index);
   if (planned == nullptr) return false;
   if (index == process_.start().completed_steps) check_same_batch(*planned);
+  if (planned->total_weights == 0 && engine_.device() == 0 && !std::exchange(noted_no_targets_, true)) {
+    process_.report(fmt::format(
+        "note: the batch of step {} has no targets (total_weights 0), from which nothing is learned{}", index,
+        setup_.sequence_length == 1 ? "; rows of max_target_length=1 have none, as a token's target is the next" : ""));
+  }
   const auto micro_batch = [&](int m) {
     const RowRange rows = device_rows(setup_.mesh, engine_.device(), planned->rows.rows, setup_.micro_batches, m);
     return make_device_batch(engine_, planned->plan, planned->rows, rows);
@@ -171,7 +202,8 @@ bool DeviceTrainer::step(std::int64_t index) {
   metrics.learning_rate = learning_rate_at(setup_.schedule, index);
   const StepOutput output = train_step_.run(
       index, metrics.learning_rate, setup_.micro_batches, micro_batch, planned->total_weights,
-      [&] { return process_.stop_signal().requested(); }, [&] { process_.wait_before_update(agreeing); });
+      [&] { return process_.stop_signal().requested() || next_batch_fails(index); },
+      [&] { process_.wait_before_update(agreeing); });
   metrics.loss = output.loss;
   metrics.total_weights = static_cast<std::int64_t>(std::llround(planned->total_weights));
   metrics.grad_norm = output.gradient_norm;

@@ -1,6 +1,7 @@
 // The training program of one device, on its own thread.
 #pragma once
 
+#include <exception>
 #include <span>
 
 #include "train/train_process.h"
@@ -32,6 +33,10 @@ class DeviceTrainer {
   void save_at_end(std::int64_t completed);
   void save(std::int64_t completed);
   void report_end(const TrainSummary& summary);
+  /// True when the batch after `index` cannot be read, for which `data_error_` is then the reason: this step is the
+  /// last, so that what was trained is saved.
+  bool next_batch_fails(std::int64_t index);
+  [[noreturn]] void fail_for_data(std::int64_t completed) const;
   /// Each value becomes its maximum over all devices. Between steps only.
   void maximum_over_devices(std::span<float> values);
   /// True on all devices iff `mine` is true on all.
@@ -51,6 +56,8 @@ class DeviceTrainer {
   std::int64_t evaluated_at_ = -1;
   std::int64_t saved_at_ = -1;
   bool stop_ = false;
+  std::exception_ptr data_error_;
+  bool noted_no_targets_ = false;
   double last_loss_ = 0;
 };
 

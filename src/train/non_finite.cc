@@ -19,7 +19,8 @@ std::optional<NonFiniteTensor> first_non_finite(std::span<const double> sums_of_
 }
 
 std::string describe_non_finite(std::int64_t step, double loss, const std::optional<NonFiniteTensor>& tensor) {
-  std::string message = fmt::format("loss is {} at step {}", loss, step);
+  std::string message = std::isfinite(loss) ? fmt::format("gradient norm is not finite at step {}, loss {}", step, loss)
+                                            : fmt::format("loss is {} at step {}", loss, step);
   if (tensor) message += fmt::format("; first tensor that is not finite: {}", tensor->name);
   return message;
 }

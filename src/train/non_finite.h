@@ -23,7 +23,8 @@ std::optional<NonFiniteTensor> first_non_finite(std::span<const double> sums_of_
                                                 std::span<const std::string> names);
 
 /// "loss is nan at step 7; first tensor that is not finite: gradient of model.norm.weight", with the
-/// tensor's name as it is; without the second half when there is none.
+/// tensor's name as it is; without the second half when there is none. A finite loss was not the reason: "gradient norm
+/// is not finite at step 7, loss 6.2; ...".
 std::string describe_non_finite(std::int64_t step, double loss, const std::optional<NonFiniteTensor>& tensor);
 
 }  // namespace maxtext

@@ -15,7 +15,10 @@ namespace maxtext {
 RunLock::RunLock(const std::filesystem::path& run_directory) {
   std::error_code reason;
   std::filesystem::create_directories(run_directory / "checkpoints", reason);
-  if (reason) fail("{}: the run directory cannot be made: {}", run_directory.string(), reason.message());
+  if (reason) {
+    fail_config("{}: the run directory cannot be made: {} (base_output_directory and run_name)", run_directory.string(),
+                reason.message());
+  }
   const std::filesystem::path path = run_directory / ".lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) fail("{}: cannot be opened: {}", path.string(), std::strerror(errno));

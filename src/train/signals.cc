@@ -16,7 +16,8 @@ static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only 
 extern "C" {
 static void note_signal(int number) {
   received.store(number, std::memory_order_relaxed);
-  // Whoever asks twice does not want to wait; signal() is async-signal-safe.
+  // Whoever asks twice does not want to wait; signal() is async-signal-safe. SIGUSR1 and SIGHUP come twice by
+  // themselves, through a launcher and from the batch system or the terminal.
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
 }
@@ -30,7 +31,11 @@ StopSignal::StopSignal() {
   action.sa_flags = SA_RESTART;  // writes of checkpoints and metrics in progress must not fail with EINTR
   sigemptyset(&action.sa_mask);
   for (const int number : kSignals) sigaddset(&action.sa_mask, number);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous_[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &action, &previous_[i]);
+    // Under nohup the run is meant to go on.
+    if (kSignals[i] == SIGHUP && previous_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &previous_[i], nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {
@@ -46,6 +51,10 @@ const char* StopSignal::name() const {
       return "SIGINT";
     case SIGTERM:
       return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return "";
   }

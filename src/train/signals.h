@@ -1,4 +1,6 @@
-// A polite stop: SIGINT and SIGTERM ask the loop to finish its step, save and leave.
+// A polite stop: SIGINT, SIGTERM, SIGUSR1 and SIGHUP ask the loop to finish its step, save and leave. SIGUSR1 is the
+// one that mpirun passes on to its processes and leaves them time for, and that batch systems send before the end of a
+// job (Slurm: --signal=USR1@60); SIGHUP comes when a terminal closes.
 #pragma once
 
 #include <signal.h>
@@ -7,8 +9,9 @@
 
 namespace maxtext {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted; a second one, of either kind, has the system's default
-/// effect and ends the process at once. The destructor restores the handlers that were there before. Handlers belong to
+/// While it lives, the first of these signals is only noted; a SIGINT or SIGTERM after it has the system's default
+/// effect and ends the process at once. A SIGHUP that was ignored before (nohup) stays ignored. The destructor restores
+/// the handlers that were there before. Handlers belong to
 /// the process, so only one may exist at a time: a second one throws std::logic_error.
 class StopSignal {
  public:
@@ -21,15 +24,15 @@ class StopSignal {
   /// they may see it in different steps.
   bool requested() const { return number() != 0; }
 
-  /// SIGINT, SIGTERM, or 0.
+  /// The signal, or 0.
   int number() const;
 
-  /// "SIGINT", "SIGTERM", or "" when nothing was requested.
+  /// "SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP", or "" when nothing was requested.
   const char* name() const;
 
  private:
-  static constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
-  std::array<struct sigaction, 2> previous_{};
+  static constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> previous_{};
 };
 
 }  // namespace maxtext

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "config/value.h"
 #include "model/hf_config.h"
@@ -94,25 +96,92 @@ void note_other_model(const RunSetup& setup, StartPoint& start) {
   }
 }
 
+/// One line for each checkpoint after the newest complete one, which is where people expect the run to go on.
+void note_incomplete(const RunSetup& setup, const std::filesystem::path& newest, StartPoint& start) {
+  const std::int64_t step = newest.empty() ? -1 : std::stoll(newest.filename().string());
+  const auto incomplete = incomplete_checkpoints(setup.run_directory, step);
+  for (const IncompleteCheckpoint& checkpoint : incomplete) {
+    start.notes.push_back(
+        fmt::format("note: {} is incomplete ({}), passed over", checkpoint.directory.string(), checkpoint.reason));
+  }
+}
+
+void open_checkpoint(const Config& config, const RunSetup& setup, const std::filesystem::path& directory,
+                     StartPoint& start) {
+  try {
+    start.checkpoint = std::make_unique<CheckpointReader>(directory);
+  } catch (const DamagedCheckpoint& error) {
+    throw_with_hint(start, setup, directory, error);
+  }
+  const CheckpointInfo& info = start.checkpoint->info();
+  start.completed_steps = info.step;
+  start.cursor = info.cursor.value(kNextRow, std::int64_t{0});
+  note_other_rows(config, start);
+  note_other_model(setup, start);
+}
+
+/// The checkpoint that load_full_state_path means.
+std::filesystem::path full_state(const Config& config) {
+  const std::filesystem::path path = config.text("load_full_state_path");
+  if (path.empty()) return path;
+  if (!holds_checkpoint(path)) {
+    fail_config(
+        "{}: no checkpoint: expected a run directory or .../checkpoints/STEP; load_parameters_path takes "
+        "weights alone, also of a Hugging Face directory",
+        config.describe("load_full_state_path"));
+  }
+  try {
+    return find_checkpoint(path);
+  } catch (const ConfigError& error) {
+    fail_config("load_full_state_path: {}", error.what());
+  }
+}
+
+std::unique_ptr<WeightSource> given_weights(const Config& config) {
+  try {
+    return open_weights(config.text("load_parameters_path"));
+  } catch (const ConfigError& error) {
+    fail_config("load_parameters_path: {}", error.what());
+  }
+}
+
 }  // namespace
+
+void throw_with_hint(const StartPoint& start, const RunSetup& setup, const std::filesystem::path& directory,
+                     const DamagedCheckpoint& error) {
+  if (!start.resumes_own_run) throw error;
+  const std::vector<std::int64_t> steps = complete_steps(setup.run_directory);
+  const auto newest = std::find(steps.begin(), steps.end(), std::stoll(directory.filename().string()));
+  fail("{}; delete {} to {}", error.what(), directory.string(),
+       newest == steps.end() || newest == steps.begin()
+           ? "begin again"
+           : fmt::format("resume from the checkpoint before it, of step {}", *std::prev(newest)));
+}
+
+void check_given_start(const Config& config) {
+  full_state(config);
+  if (!config.text("load_parameters_path").empty()) given_weights(config);
+}
 
 StartPoint find_start(const Config& config, const RunSetup& setup) {
   StartPoint start;
   std::filesystem::path directory;
-  if (config.flag("enable_checkpointing")) directory = latest_checkpoint(setup.run_directory);
+  if (config.flag("enable_checkpointing")) {
+    directory = latest_checkpoint(setup.run_directory);
+    note_incomplete(setup, directory, start);
+  }
   start.resumes_own_run = !directory.empty();
-  if (directory.empty()) directory = config.text("load_full_state_path");
+  if (directory.empty()) directory = full_state(config);
+  const bool passed_over = !start.notes.empty() && !start.resumes_own_run;
   if (!directory.empty()) {
-    if (directory.filename() == "items") directory = directory.parent_path();
-    start.checkpoint = std::make_unique<CheckpointReader>(directory);
-    const CheckpointInfo& info = start.checkpoint->info();
-    start.completed_steps = info.step;
-    start.cursor = info.cursor.value(kNextRow, std::int64_t{0});
-    note_other_rows(config, start);
-    note_other_model(setup, start);
+    open_checkpoint(config, setup, directory, start);
   } else if (!config.text("load_parameters_path").empty()) {
-    start.weights = open_weights(config.text("load_parameters_path"));
+    start.weights = given_weights(config);
     check_same_model(config, setup, start);
+  }
+  if (passed_over) {
+    start.notes.push_back(fmt::format("note: no checkpoint of {} is complete: the run starts at step {}",
+                                      setup.run_directory.string(), start.completed_steps));
   }
   return start;
 }

@@ -37,6 +37,15 @@ struct StartPoint {
 /// another model (other dimensions, biases, norms, or another head).
 StartPoint find_start(const Config& config, const RunSetup& setup);
 
+/// What find_start would throw for load_full_state_path and load_parameters_path by what lies there: before the run
+/// directory is made. Costs the headers of files.
+void check_given_start(const Config& config);
+
+/// Throws `error`, met in the checkpoint of `directory`; if the run was to resume from it, with what to delete to go on
+/// from the one before.
+[[noreturn]] void throw_with_hint(const StartPoint& start, const RunSetup& setup,
+                                  const std::filesystem::path& directory, const DamagedCheckpoint& error);
+
 /// A line for a run that goes on with other training data than its checkpoint was trained on, whatever the keys say:
 /// what it was and is, and what to do. Nothing without a checkpoint, or with one that does not say.
 std::optional<std::string> note_other_data(const StartPoint& start, const std::string& training_data);

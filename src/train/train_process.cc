@@ -45,7 +45,7 @@ std::shared_ptr<Dataset> open_held_out(const DatasetOptions& options) {
 }  // namespace
 
 TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport,
-                           std::shared_ptr<FileLayer> files)
+                           std::shared_ptr<FileLayer> files, const std::function<std::vector<std::string>()>& opening)
     : config_(config),
       setup_(setup),
       transport_(std::move(transport)),
@@ -56,6 +56,9 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
       lock_(config.flag("enable_checkpointing") && reports(*transport_) ? std::make_unique<RunLock>(setup.run_directory)
                                                                         : nullptr),
       start_(find_start(config, setup)) {
+  if (reports(*transport_)) {
+    for (const std::string& line : opening()) report(line);
+  }
   for (const std::string& note : start_.notes) report(note);
   if (metrics_file_ != nullptr) {
     metrics_file_->begin(start_.resumes_own_run ? std::optional(start_.completed_steps) : std::nullopt);
@@ -64,6 +67,7 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
   std::shared_ptr<Dataset> training_data = open_dataset(data, Split::train);
   training_data_ = training_data->fingerprint();
   if (const auto note = note_other_data(start_, training_data_)) report(*note);
+  if (const auto note = note_early_end(training_data->rows_about())) report(*note);
   training_ = std::make_unique<BatchProvider>(std::move(training_data),
                                               start_.cursor - start_.completed_steps * setup.batch.global,
                                               setup.batch.global, setup.plan);
@@ -75,6 +79,14 @@ TrainProcess::TrainProcess(const Config& config, const RunSetup& setup, std::uni
   stop_signal_.emplace();
   if (!reports(*transport_)) return;
   progress_ = std::make_unique<ProgressBar>(start_.completed_steps, setup.steps);
+}
+
+std::optional<std::string> TrainProcess::note_early_end(std::optional<std::int64_t> rows) const {
+  if (!rows) return std::nullopt;
+  const std::int64_t steps = start_.completed_steps + (*rows - start_.cursor) / setup_.batch.global;
+  if (steps >= setup_.steps) return std::nullopt;
+  return fmt::format("note: the data has about {} rows, enough for {} of the {} steps; num_epoch allows more passes",
+                     *rows, std::max<std::int64_t>(steps, 0), setup_.steps);
 }
 
 void TrainProcess::loaded() {
@@ -104,7 +116,9 @@ void TrainProcess::report(const std::string& line) {
   if (!reports(*transport_)) return;
   const std::lock_guard lock(mutex_);
   if (progress_ != nullptr) progress_->clear();
-  fmt::print("{}\n", line);
+  // A log that takes no more, as that of a terminal which was closed (SIGHUP), ends no run.
+  const std::string text = line + '\n';
+  std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
 

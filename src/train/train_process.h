@@ -25,8 +25,10 @@ class TrainProcess {
  public:
   /// Opens data and the newest checkpoint. The order matters: what can be wrong without data comes first, and what the
   /// configuration got wrong before anything is created. `files` is what checkpoints are written through.
+  /// `opening` makes the first lines of the log, once nothing of the configuration is wrong and before text is
+  /// tokenised.
   TrainProcess(const Config& config, const RunSetup& setup, std::unique_ptr<Transport> transport,
-               std::shared_ptr<FileLayer> files);
+               std::shared_ptr<FileLayer> files, const std::function<std::vector<std::string>()>& opening);
 
   const Config& config() const { return config_; }
   const RunSetup& setup() const { return setup_; }
@@ -41,6 +43,10 @@ class TrainProcess {
 
   /// The batch of a step, or null at the end of the data.
   std::shared_ptr<const PlannedBatch> training_batch(std::int64_t step);
+
+  /// What training_batch would throw for `step`; null when it is fine, also when the data has ended. The step before it
+  /// asks, while it can still be finished and saved.
+  std::exception_ptr training_error(std::int64_t step) { return training_->error_of(step); }
 
   bool has_evaluation() const { return evaluation_data_ != nullptr; }
   /// Batch `index` of evaluation number `evaluation` (each a pass over the same rows); null after the last.
@@ -77,6 +83,7 @@ class TrainProcess {
   void leave() noexcept;
 
  private:
+  std::optional<std::string> note_early_end(std::optional<std::int64_t> rows) const;
   CheckpointInfo checkpoint_info(std::int64_t completed_steps) const;
   SaveOptions save_options();
   void save_ended(const SaveResult& result);

@@ -1,13 +1,18 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "data/dataset_factory.h"
 #include "mesh/device_program.h"
 #include "mesh/mpi_transport.h"
 #include "mesh/thread_transport.h"
 #include "train/device_trainer.h"
+#include "train/memory_use.h"
 
 namespace maxtext {
 namespace {
@@ -16,16 +21,63 @@ namespace {
 struct Devices {
   std::unique_ptr<Transport> transport;
   std::vector<std::vector<int>> cores;
+  int processes_on_machine = 1;
 };
+
+/// Each is a thread with an engine of its own, and on one machine more than this only wait for each other.
+constexpr int kMostThreadDevices = 1024;
 
 Devices make_devices(const Config& config, const Mesh& mesh, bool launched) {
   TransportOptions options;
   options.timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(config.real("collective_timeout_seconds") * 1000)));
-  if (!launched) return {std::make_unique<ThreadTransport>(mesh, options), split_cores(mesh.device_count())};
+  if (!launched) {
+    if (mesh.device_count() > kMostThreadDevices) {
+      fail_config(
+          "the mesh has {} devices (data {}, fsdp {}, context {}), each a thread of this process: expected at most {}; "
+          "lower ici_*_parallelism, or start processes with mpirun",
+          mesh.device_count(), mesh.size(Axis::data), mesh.size(Axis::fsdp), mesh.size(Axis::context),
+          kMostThreadDevices);
+    }
+    return {std::make_unique<ThreadTransport>(mesh, options), split_cores(mesh.device_count()), 1};
+  }
   auto transport = std::make_unique<MpiTransport>(mesh, options);
   std::vector<std::vector<int>> cores{transport->cores()};
-  return {std::move(transport), std::move(cores)};
+  const int processes = transport->count_on_machine();
+  return {std::move(transport), std::move(cores), processes};
+}
+
+std::string mesh_in_words(const Mesh& mesh) {
+  if (mesh.device_count() == 1) return "1 device";
+  std::vector<std::string> axes;
+  for (int i = 0; i < kAxisCount; ++i) {
+    const auto axis = static_cast<Axis>(i);
+    if (mesh.size(axis) > 1) axes.push_back(fmt::format("{} {}", axis_name(axis), mesh.size(axis)));
+  }
+  return fmt::format("{} devices ({})", mesh.device_count(), fmt::join(axes, ", "));
+}
+
+std::string gib(std::int64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / static_cast<double>(std::int64_t{1} << 30));
+}
+
+/// "7321344 parameters, 2 devices (context 2), 4 rows and 8192 tokens per step, about 0.41 GiB of memory", and a
+/// warning when the machine has less.
+std::vector<std::string> opening_lines(const RunSetup& setup, const TrainEnvironment& environment,
+                                       const Devices& devices, std::size_t local_devices, std::size_t wanted_threads) {
+  std::string line =
+      fmt::format("{} parameters, {}, {} rows and {} tokens per step", parameter_count(model_layout(setup.shape, 1)),
+                  mesh_in_words(setup.mesh), setup.batch.global, setup.batch.global * setup.sequence_length);
+  const auto threads = static_cast<int>(wanted_threads > 0 ? wanted_threads : devices.cores.front().size());
+  const auto process = environment.predict_memory(setup, static_cast<int>(local_devices), threads);
+  if (!process) return {line};
+  const int processes = devices.processes_on_machine;
+  line += fmt::format(", about {} of memory{}", gib(*process), processes > 1 ? " per process" : "");
+  const std::optional<std::int64_t> available = available_bytes();
+  if (!available || *process * processes <= *available) return {line};
+  return {line, fmt::format("warning: about {} of memory is needed, and this machine has {} available; `maxtext plan` "
+                            "shows what takes it",
+                            gib(*process * processes), gib(*available))};
 }
 
 }  // namespace
@@ -35,11 +87,14 @@ TrainSummary train(const Config& config, const TrainEnvironment& environment) {
   const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
   check_sources(data, Split::train);
   if (config.integer("eval_interval") > 0) check_sources(data, Split::eval);
+  check_given_start(config);
   Devices local_devices = make_devices(config, setup.mesh, environment.launched_devices.value_or(1) > 1);
   Transport& transport = *local_devices.transport;
-  TrainProcess process(config, setup, std::move(local_devices.transport), environment.files);
   const std::vector<int>& devices = transport.local_devices();
   const auto wanted_threads = static_cast<std::size_t>(config.integer("threads_per_device"));
+  TrainProcess process(config, setup, std::move(local_devices.transport), environment.files, [&] {
+    return opening_lines(setup, environment, local_devices, devices.size(), wanted_threads);
+  });
   TrainSummary summary;
   const auto program = [&](int device) {
     const auto local = static_cast<std::size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());

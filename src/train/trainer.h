@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "mesh/transport.h"
 #include "ops/engine.h"
+#include "train/run_setup.h"
 
 namespace maxtext {
 
@@ -18,6 +19,10 @@ struct TrainEnvironment {
   std::function<std::unique_ptr<Engine>(Communicator& communicator, int threads)> make_engine;
   /// Devices that a launcher started, one per process; nothing when all devices are threads of this process.
   std::optional<int> launched_devices;
+  /// Predicted resident memory in bytes of a process with `local_devices` of the mesh's devices, each with `threads`
+  /// cores, for the log's first line, which goes without where there is none.
+  std::function<std::optional<std::int64_t>(const RunSetup& setup, int local_devices, int threads)> predict_memory =
+      [](const RunSetup&, int, int) { return std::nullopt; };
   /// What checkpoints are written through: tests make disks fail.
   std::shared_ptr<FileLayer> files = std::make_shared<PosixFileLayer>();
 };

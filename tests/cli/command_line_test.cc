@@ -89,6 +89,7 @@ TEST_F(CommandLine, HelpAndVersion) {
   const Result help = run("config --help");
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.output, HasSubstr("--dump"));
+  EXPECT_EQ(run("help config").output, help.output);
 }
 
 TEST_F(CommandLine, WrongUsage) {

@@ -69,9 +69,9 @@ TEST_F(TrainTokenizerCommand, WrongUsageIsOneLineAndTwo) {
   expect("", "inputs is required");
   expect(text, "--output is required");
   expect("/no/such/file" + out, "inputs: no such file, folder or match: /no/such/file");
-  expect(text + out + " --vocab-size 10", "vocab_size: expected at least 260");
-  expect(text + out + " --vocab-size 20000", "vocab_size 20000");
-  expect(text + out + " --model-type word", "expected bpe or unigram, got 'word'");
+  expect(text + out + " --vocab-size 10", "error: --vocab-size: expected at least 260");
+  expect(text + out + " --vocab-size 20000", "error: --vocab-size 20000");
+  expect(text + out + " --model-type word", "error: --model-type: expected bpe or unigram, got 'word'");
   EXPECT_FALSE(std::filesystem::exists(path("tok.model")));
 }
 

@@ -53,7 +53,7 @@ TEST(Config, WrongUseInCodeIsALogicError) {
   EXPECT_THROW(config.text("packing"), std::logic_error);
   EXPECT_THROW(config.flag("run_name"), std::logic_error);
   EXPECT_THROW(config.list("run_name"), std::logic_error);
-  EXPECT_THROW(config.text("attention"), std::logic_error) << "ignored keys cannot be read";
+  EXPECT_THROW(config.text("scan_layers"), std::logic_error) << "ignored keys cannot be read";
   EXPECT_THROW(config.real("rope_theta"), std::logic_error) << "an alias is for users, not for code";
   EXPECT_THROW(config.source("stpes"), std::logic_error);
 }
@@ -107,10 +107,10 @@ TEST(Config, OnlyDeviationsOfTheBaseFileCountAsSet) {
 
 TEST(Config, NamesIgnoredKeysThatWereGiven) {
   Config config;
-  config.set("attention", "flash", kCommandLine);
+  config.set("scan_layers", "true", kCommandLine);
   config.set("sa_block_q", "2048", kCommandLine);
   config.set("hardware", "cpu", {SourceKind::base_file, "base.yml:1"});
-  EXPECT_THAT(config.ignored_keys_set(), ::testing::UnorderedElementsAre("attention", "sa_block_q"));
+  EXPECT_THAT(config.ignored_keys_set(), ::testing::UnorderedElementsAre("scan_layers", "sa_block_q"));
 }
 
 TEST(ConfigErrors, UnknownKeyNamesTheNearest) {

@@ -101,8 +101,8 @@ TEST(LoadConfig, RunFilesMayStandOnOneAnother) {
 
 TEST(LoadConfig, ReadsYamlLists) {
   TemporaryFolder folder;
-  const auto base =
-      folder.write("base.yml", "train_files: ['a b.txt', \"c,d.txt\"]\neval_files:\n  - e.txt\n  - f.txt\n");
+  const auto base = folder.write(
+      "base.yml", "dataset_type: batches\ntrain_files: ['a b.txt', \"c,d.txt\"]\neval_files:\n  - e.txt\n  - f.txt\n");
   const Config config = load_file(base);
   EXPECT_THAT(config.list("train_files"), ElementsAre("a b.txt", "c,d.txt"));
   EXPECT_THAT(config.list("eval_files"), ElementsAre("e.txt", "f.txt"));
@@ -180,7 +180,8 @@ TEST(LoadConfig, ADumpGivesTheSameConfigurationAgain) {
   TemporaryFolder folder;
   for (const std::vector<std::string>& overrides :
        {std::vector<std::string>{"model_name=llama3.1-8b", "run_name=a \"quoted\" name", "steps=7", "adam_eps=1.25e-9"},
-        std::vector<std::string>{"global_batch_size=8", "ici_context_parallelism=4", "train_files=[a b,'c,d']"},
+        std::vector<std::string>{"global_batch_size=8", "ici_context_parallelism=4", "dataset_type=batches",
+                                 "train_files=[a b,'c,d']"},
         std::vector<std::string>{"per_device_batch_size=0.125", "num_devices=16", "ici_context_parallelism=8"}}) {
     const Config config = testing::load(overrides);
     const auto dumped =

@@ -194,8 +194,9 @@ TEST(Rules, ARunHasAFolderOfItsOwn) {
 }
 
 TEST(Rules, ObjectStoresAreRefused) {
-  EXPECT_EQ(load_error({"base_output_directory=gs://bucket/runs"}),
-            "base_output_directory=gs://bucket/runs (command line): gs:// paths are not supported; give a local path");
+  EXPECT_EQ(
+      load_error({"base_output_directory=gs://bucket/runs"}),
+      "base_output_directory=\"gs://bucket/runs\" (command line): gs:// paths are not supported; give a local path");
   EXPECT_THAT(load_error({"metrics_file=s3://bucket/m"}), HasSubstr("s3:// paths are not supported"));
   EXPECT_THAT(load_error({"load_parameters_path=gs://bucket/0/items"}), HasSubstr("not supported"));
   EXPECT_THAT(load_error({"dataset_type=tokens", "train_files=gs://bucket/a.npy"}), HasSubstr("not supported"));

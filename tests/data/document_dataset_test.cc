@@ -14,6 +14,7 @@
 namespace maxtext {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -280,12 +281,28 @@ TEST_F(DocumentDatasetTest, AtMostSoManySegments) {
 
 TEST_F(DocumentDatasetTest, NothingToReadIsAnError) {
   make_store({0, 0});
-  EXPECT_THAT([&] { open(options(8)); }, ThrowsMessage<Error>(HasSubstr("no tokens")));
+  EXPECT_THAT([&] { open(options(8)); }, ThrowsMessage<Error>(HasSubstr("no tokens: the data has 2 documents")));
   make_store({3, 3});
   auto wanted = options(8);
   wanted.choice = DocumentChoice::held_out;
   wanted.held_out_fraction = 0.1;
-  EXPECT_THAT([&] { open(wanted); }, ThrowsMessage<Error>(HasSubstr("no tokens in the documents chosen from its 2")));
+  wanted.source = "a.txt and 1 more files";
+  EXPECT_THAT([&] { open(wanted); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("0.1 of the 2 documents of a.txt and 1 more files is none"),
+                                         HasSubstr("document_separator"), HasSubstr("eval_files"))));
+}
+
+TEST_F(DocumentDatasetTest, RowsAreEstimatedWithoutPacking) {
+  make_store({5, 20, 3, 0, 9});
+  auto wanted = options(8);
+  wanted.epochs = 3;
+  EXPECT_EQ(open(wanted).rows_about(), 5 * 3) << "37 tokens";
+  wanted.packing = false;
+  auto rows = open(wanted);
+  EXPECT_EQ(rows.rows_about(), (1 + 3 + 1 + 2) * 3);
+  EXPECT_EQ(rows.rows_about(), rows.row_count());
+  wanted.epochs.reset();
+  EXPECT_EQ(open(wanted).rows_about(), std::nullopt);
 }
 
 TEST_F(DocumentDatasetTest, TokensOutsideTheVocabularyAreNamedByFileAndIndex) {

@@ -108,7 +108,8 @@ TEST_F(OpenDatasetTest, SourcesAreCheckedWithoutReadingThem) {
   text.train_files = {write("a.txt", "text").string()};
   for (const std::string& folder : {empty_folder, (folder_ / "notes").string()}) {
     text.eval_files = {folder};
-    expect(text, Split::eval, "eval_files: no files to read in folder " + folder);
+    expect(text, Split::eval,
+           "eval_files: no files to read in folder " + folder + "; those that end in .txt, .text, .md, .jsonl are");
   }
   auto tokens = options("tokens");
   tokens.train_files = {write_array<std::uint16_t>("a.bin", {5, 6, 0}).string()};

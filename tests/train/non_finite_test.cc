@@ -38,6 +38,8 @@ TEST(NonFinite, MessageHasStepLossAndTensor) {
   EXPECT_THAT(describe_non_finite(7, kNan, tensor),
               AllOf(HasSubstr("nan at step 7"), HasSubstr(": gradient of c.weight")));
   EXPECT_EQ(describe_non_finite(7, kInfinity, std::nullopt), "loss is inf at step 7");
+  EXPECT_EQ(describe_non_finite(1, 6.25, tensor),
+            "gradient norm is not finite at step 1, loss 6.25; first tensor that is not finite: gradient of c.weight");
 }
 
 }  // namespace

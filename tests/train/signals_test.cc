@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <utility>
 
 namespace maxtext {
 namespace {
@@ -24,14 +25,15 @@ int signal_that_ends(const Body& body) {
 }
 
 TEST(StopSignal, FirstSignalIsNoted) {
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const auto& [number, name] :
+       {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGHUP, "SIGHUP"}}) {
     const StopSignal stop;
     EXPECT_FALSE(stop.requested());
     EXPECT_STREQ(stop.name(), "");
     raise(number);
     EXPECT_TRUE(stop.requested());
     EXPECT_EQ(stop.number(), number);
-    EXPECT_STREQ(stop.name(), number == SIGINT ? "SIGINT" : "SIGTERM");
+    EXPECT_STREQ(stop.name(), name);
   }
 }
 
@@ -53,6 +55,27 @@ TEST(StopSignal, SecondSignalOfEitherKindKills) {
               raise(SIGTERM);
             }),
             SIGTERM);
+}
+
+TEST(StopSignal, WhatLaunchersSendTwiceDoesNotKill) {
+  for (const int number : {SIGUSR1, SIGHUP}) {
+    EXPECT_EQ(signal_that_ends([number] {
+                const StopSignal stop;
+                raise(number);
+                raise(number);
+              }),
+              0);
+  }
+}
+
+TEST(StopSignal, NohupStaysInForce) {
+  signal(SIGHUP, SIG_IGN);
+  {
+    const StopSignal stop;
+    raise(SIGHUP);
+    EXPECT_FALSE(stop.requested());
+  }
+  signal(SIGHUP, SIG_DFL);
 }
 
 std::atomic<int> seen_by_old_handler{0};
