@@ -11,10 +11,6 @@
 namespace maxtext {
 namespace {
 
-/// Pieces times workers up to which equal parts are tried, too: with more, what pouring leaves over is small, and a
-/// plan is made for every layer and token.
-constexpr std::int64_t kMostToSearch = 256;
-
 void check(std::int64_t kv_heads, int workers) {
   if (kv_heads < 1) fail("decode split: needs at least one KV head, not {}", kv_heads);
   if (workers < 1) fail("decode split: needs at least one worker, not {}", workers);
@@ -43,7 +39,7 @@ bool is_divisible(const DecodeChunk& piece) { return piece.length() >= 2 * kShor
 /// Chunks dealt whole.
 class WholeDeal {
  public:
-  /// No plan is better than `lowest`, where improving ends.
+  /// No plan is better than `lowest`; near it improving ends.
   WholeDeal(std::vector<DecodeChunk> chunks, int workers, std::int64_t lowest)
       : chunks_(std::move(chunks)), loads_(static_cast<std::size_t>(workers), 0), lowest_(lowest) {
     std::ranges::stable_sort(chunks_, std::greater(), &DecodeChunk::length);
@@ -66,7 +62,8 @@ class WholeDeal {
   /// by the most; false where nothing is gained.
   bool improve() {
     const int fullest = static_cast<int>(std::ranges::max_element(loads_) - loads_.begin());
-    if (load(fullest) <= lowest_) return false;
+    // A plan is made for every layer and token: a share of 1/64 is not worth the search.
+    if (load(fullest) <= lowest_ + lowest_ / 64) return false;
     std::int64_t best = 0;
     DecodeChunk* given = nullptr;
     DecodeChunk* taken = nullptr;
@@ -188,43 +185,6 @@ std::vector<DecodeChunk> poured(std::span<const DecodeChunk> pieces, int workers
   return chunks;
 }
 
-/// Each piece in up to `parts(length)` nearly equal parts that are not too short.
-template <typename Parts>
-std::vector<DecodeChunk> cut_equally(std::span<const DecodeChunk> pieces, Parts parts) {
-  std::vector<DecodeChunk> chunks;
-  for (const DecodeChunk& piece : pieces) {
-    const std::int64_t most = std::max<std::int64_t>(1, piece.length() / kShortestDecodeChunk);
-    const std::int64_t count = std::clamp<std::int64_t>(parts(piece.length()), 1, most);
-    for (std::int64_t i = 0; i < count; ++i) {
-      chunks.push_back({piece.sequence, piece.kv_head, piece.begin + piece.length() * i / count,
-                        piece.begin + piece.length() * (i + 1) / count, 0});
-    }
-  }
-  return chunks;
-}
-
-/// `best`, or equal parts dealt whole where that is better: as many of each piece, or as long ones.
-std::vector<DecodeChunk> better_of_equal_parts(std::vector<DecodeChunk> best, std::span<const DecodeChunk> pieces,
-                                               int workers, std::int64_t lowest) {
-  std::int64_t longest = longest_worker(best, workers);
-  const auto consider = [&](std::vector<DecodeChunk> parts) {
-    if (longest <= lowest) return;
-    const WholeDeal deal(std::move(parts), workers, lowest);
-    if (deal.longest() >= longest) return;
-    longest = deal.longest();
-    best = deal.chunks();
-  };
-  for (int count = 2; count <= workers; ++count) {
-    consider(cut_equally(pieces, [&](std::int64_t) { return count; }));
-  }
-  const std::int64_t largest = std::ranges::max(pieces, {}, &DecodeChunk::length).length();
-  for (std::int64_t count = 1; count <= 2 * workers && largest / count >= kShortestDecodeChunk; ++count) {
-    const std::int64_t size = (largest + count - 1) / count;
-    consider(cut_equally(pieces, [&](std::int64_t length) { return (length + size - 1) / size; }));
-  }
-  return best;
-}
-
 }  // namespace
 
 std::vector<DecodeChunk> plan_decode_split(std::span<const DecodeRange> ranges, std::int64_t kv_heads, int workers) {
@@ -233,9 +193,6 @@ std::vector<DecodeChunk> plan_decode_split(std::span<const DecodeRange> ranges, 
   if (pieces.empty()) return {};
   const std::int64_t lowest = (total_length(pieces) + workers - 1) / workers;
   std::vector<DecodeChunk> chunks = poured(pieces, workers, lowest);
-  if (static_cast<std::int64_t>(pieces.size()) * workers <= kMostToSearch) {
-    chunks = better_of_equal_parts(std::move(chunks), pieces, workers, lowest);
-  }
   std::ranges::sort(chunks, [](const DecodeChunk& a, const DecodeChunk& b) {
     return std::tie(a.sequence, a.kv_head, a.begin) < std::tie(b.sequence, b.kv_head, b.begin);
   });

@@ -37,8 +37,11 @@ struct DecodeChunk {
 /// Whole ones go, longest first, to the worker with the least; then moves and exchanges that lower the maximum. The
 /// others are poured into what room is left below a limit, cut where a worker is full (McNaughton's wrap-around rule,
 /// which is optimal where chunks may have any length), in order unless another piece fills a worker better; the lowest
-/// limit that holds everything is found by bisection. A few pieces may be better off in equal parts, which are tried
-/// where that is above the mean. Throws Error for fewer than one worker or KV head.
+/// limit that holds everything is found by bisection. The longest worker is the best that any split counts of equal
+/// parts can give, or better, but for cases where chunks cannot be shorter; there it is within kShortestDecodeChunk of
+/// it. (Trying equal parts as well finds the best of these, too; for a plan of every layer and token that costs more
+/// than the few positions are worth.) There are at most `workers` cuts: a worker that cuts a piece is full. Throws
+/// Error for fewer than one worker or KV head.
 std::vector<DecodeChunk> plan_decode_split(std::span<const DecodeRange> ranges, std::int64_t kv_heads, int workers);
 
 /// Chunks cut at the multiples of `chunk` positions and nowhere else, whatever else is in the batch; runs of them are

@@ -79,7 +79,7 @@ std::vector<Setting> decode_attention_settings() {
   list.push_back({"dtype", "float32,bfloat16,float16,int8", "of the KV cache"});
   list.push_back({"batch", "1,4", "sequences of equal length"});
   list.push_back({"mebibytes", "256", "K and V together, at least"});
-  list.push_back({"in_cache_kibibytes", "1024", "K and V of the same step in cache; 0 leaves that figure out"});
+  list.push_back({"in_cache_kibibytes", "8192", "K and V of the same step in cache; 0 leaves that figure out"});
   list.push_back({"query_heads", "32", "query heads"});
   list.push_back({"kv_heads", "8", "key/value heads"});
   list.push_back({"head_dim", "128", "width of a head"});
