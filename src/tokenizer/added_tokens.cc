@@ -144,7 +144,8 @@ void AddedTokens::add(const JsonNode& node, const TokenTable& vocab, const Norma
   limit_ = std::max(limit_, token.id + 1);
   if (!known) ++beyond_vocab_;
   ids_.emplace(token.content, token.id);
-  by_id_.emplace(token.id, std::move(token));
+  const std::int32_t id = token.id;
+  by_id_.emplace(id, std::move(token));
 }
 
 const AddedToken* AddedTokens::find(std::int32_t id) const {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <new>
-#include <utility>
 
 #include "base/error.h"
 
@@ -42,15 +41,15 @@ pcre2_code* compile(const std::string& pattern, CompileError& error) {
 
 }  // namespace
 
-RegexScratch::RegexScratch()
-    : match_data_(pcre2_match_data_create(1, nullptr)),
-      context_(pcre2_match_context_create(nullptr)),
-      stack_(pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr)) {
+void RegexScratch::prepare() {
+  if (context_ == nullptr) context_ = pcre2_match_context_create(nullptr);
+  if (match_data_ == nullptr) match_data_ = pcre2_match_data_create(1, nullptr);
   if (match_data_ == nullptr || context_ == nullptr) throw std::bad_alloc();
   constexpr auto kNoLimit = std::numeric_limits<std::uint32_t>::max();
   pcre2_set_match_limit(context_, kNoLimit);
   pcre2_set_depth_limit(context_, kNoLimit);
   pcre2_set_heap_limit(context_, kNoLimit);
+  stack_ = pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr);
   if (stack_ != nullptr) pcre2_jit_stack_assign(context_, nullptr, stack_);
 }
 
@@ -70,8 +69,6 @@ Regex::Regex(const std::string& pattern) {
 
 Regex::~Regex() { pcre2_code_free(code_); }
 
-Regex::Regex(Regex&& other) noexcept : code_(std::exchange(other.code_, nullptr)), compiled_(other.compiled_) {}
-
 bool Regex::is_valid(const std::string& pattern) {
   CompileError error;
   pcre2_code* code = compile(pattern, error);
@@ -80,6 +77,7 @@ bool Regex::is_valid(const std::string& pattern) {
 }
 
 std::optional<Match> Regex::find(std::string_view text, std::size_t from, RegexScratch& scratch) const {
+  if (scratch.match_data_ == nullptr) scratch.prepare();
   int result = PCRE2_ERROR_JIT_STACKLIMIT;
   if (compiled_ && scratch.stack_ != nullptr) {
     // Without pcre2_match's checks, which cost as much as matching a word.

@@ -81,7 +81,7 @@ class FuseDecoder final : public TokenDecoder {
   void apply(Tokens& tokens) const override {
     std::string text;
     for (const std::string& token : tokens) text += token;
-    tokens.assign(1, std::move(text));
+    tokens.assign(1, text);
   }
 };
 

@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer_file.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -16,7 +17,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   explicit Reader(TokenizerFile& file) : file_(file) {}
 
   bool null() override { return value(nullptr); }
-  bool boolean(bool value_) override { return value(value_); }
+  bool boolean(bool truth) override { return value(truth); }
   bool number_integer(number_integer_t number) override { return in_vocab() ? token(number) : value(number); }
   bool number_unsigned(number_unsigned_t number) override {
     // An id beyond every range stays beyond it as -1.
@@ -79,8 +80,8 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
 
   [[noreturn]] void refuse_merge() const {
-    fail_config("{}: model.merges[{}]: expected \"left right\" or [\"left\", \"right\"]", file_.name,
-                file_.merges.size() / 2);
+    const std::size_t sides = file_.merges.size() - (in_pair_ ? std::min(parts_, std::size_t{2}) : 0);
+    fail_config("{}: model.merges[{}]: expected \"left right\" or [\"left\", \"right\"]", file_.name, sides / 2);
   }
 
   bool merge_part(std::string_view text) {
@@ -96,10 +97,10 @@ class Reader final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool open(Json value_) {
+  bool open(Json container) {
     if (open_.size() == kJsonDepth) fail_config("{}: nested deeper than {} levels", file_.name, kJsonDepth);
     const bool is_model = open_.size() == 1 && open_.front()->is_object() && key_ == "model";
-    open_.push_back(put(std::move(value_)));
+    open_.push_back(put(std::move(container)));
     if (is_model) model_ = open_.back();
     return true;
   }
@@ -114,19 +115,19 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
 
   template <typename Value>
-  bool value(Value&& value_) {
+  bool value(Value&& found) {
     if (in_vocab()) fail_config("{}: model.vocab: '{}' has an id that is no integer", file_.name, key_);
     if (in_merges()) refuse_merge();
-    put(Json(std::forward<Value>(value_)));
+    put(Json(std::forward<Value>(found)));
     return true;
   }
 
   /// Stores a value in the innermost open list or object. Those stay where they are in memory while they are open, as
   /// only the innermost one grows.
-  Json* put(Json value_) {
-    if (open_.empty()) return &(file_.components = std::move(value_));
-    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value_));
-    return &((*open_.back())[key_] = std::move(value_));
+  Json* put(Json found) {
+    if (open_.empty()) return &(file_.components = std::move(found));
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(found));
+    return &((*open_.back())[key_] = std::move(found));
   }
 
   TokenizerFile& file_;
@@ -137,7 +138,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   bool saw_vocab_ = false;
   bool saw_merges_ = false;
   bool in_pair_ = false;
-  int parts_ = 0;
+  std::size_t parts_ = 0;  // of the pair so far
 };
 
 }  // namespace

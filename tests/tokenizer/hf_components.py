@@ -178,8 +178,8 @@ def whole_tokenizers():
         ["x <s>  y", "x  <l> y", "yy x yyx yy", "xyy yy-", "<N> <n> <A>", "<s>x <s> x", " <b> <b> ", "x <l> <l>z", "<s><l> <s> <l>",
          "\u00e9yy yy\u00e9 \u3000yy\u2003", "Y<B>"]
     marker = file(model=bpe(letters + words, merges), pre_tokenizer=metaspace("first"), decoder=metaspace("first"),
-                  added_tokens=[added(20, "<s>", special=True)], post_processor=sequence("processors", byte_level(),
-                                                                                         template(("<s>", 20), "$A")))
+                  added_tokens=[added(15, "<s>", special=True)], post_processor=sequence("processors", byte_level(),
+                                                                                         template(("<s>", 15), "$A")))
     yield "metaspace first", marker, ["ab<s>ab ab", "<s> ab", " ab"]
     yield "stripped metaspace", {**marker, "normalizer": {"type": "Strip", "strip_left": True, "strip_right": True}}, \
         [" ab ab", "ab "]

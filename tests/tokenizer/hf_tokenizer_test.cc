@@ -49,7 +49,6 @@ HuggingFaceTokenizer opened(const json& file, const std::string& config = "") {
   return {file.dump(), config, "some/tokenizer.json"};
 }
 
-// NOLINTNEXTLINE(google-runtime-references)
 std::string error_of(const json& file, const std::string& config = "") {
   try {
     opened(file, config);
