@@ -74,6 +74,8 @@ constexpr std::int64_t kGemmaKvHeads = 4;
 constexpr std::int64_t kGemmaHeadDim = 256;
 constexpr std::int64_t kGemmaWindow = 4096;
 constexpr double kGemmaQueryScalar = 256;
+/// As many as base_num_decoder_layers takes: a list of them is made.
+constexpr std::int64_t kMostLayers = 65536;
 
 const GemmaDefaults& gemma_defaults(const std::string& family) {
   return family == "gemma2" ? kGemma2Defaults : kGemma3Defaults;
@@ -157,6 +159,7 @@ void read_sizes(const HfSection& root, ModelShape& shape) {
   shape.hidden_size = size("hidden_size", kGemmaHiddenSize);
   shape.intermediate_size = size("intermediate_size", kGemmaIntermediateSize);
   shape.layers = size("num_hidden_layers", kGemmaLayers);
+  if (shape.layers > kMostLayers) root.reject("num_hidden_layers", fmt::format("at most {}", kMostLayers));
   shape.query_heads = size("num_attention_heads", kGemmaHeads);
   shape.kv_heads = shape.family == "llama" ? root.size("num_key_value_heads").value_or(shape.query_heads)
                                            : size("num_key_value_heads", kGemmaKvHeads);

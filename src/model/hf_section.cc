@@ -70,7 +70,9 @@ std::optional<HfSection> HfSection::section(const char* key) const {
 }
 
 void HfSection::reject(const char* key, std::string_view expected) const {
-  fail_config("{}: {}={}: expected {}", name_, key, object_->at(key).dump(), expected);
+  const auto found = object_->find(key);
+  if (found == object_->end()) fail_config("{}: {}, which is not given: expected {}", name_, key, expected);
+  fail_config("{}: {}={}: expected {}", name_, key, found->dump(), expected);
 }
 
 }  // namespace maxtext

@@ -32,7 +32,7 @@ class HfSection {
   /// A part of the file, as rope_scaling; nothing when it is absent.
   std::optional<HfSection> section(const char* key) const;
 
-  /// Throws ConfigError "FILE: key=value: expected ...".
+  /// Throws ConfigError "FILE: key=value: expected ...", also for a key that has its default.
   [[noreturn]] void reject(const char* key, std::string_view expected) const;
 
   const std::string& name() const { return name_; }

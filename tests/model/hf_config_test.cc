@@ -194,6 +194,12 @@ TEST(HfConfig, WhatGemmaHasNot) {
               HasSubstr("hidden_activation=\"gelu\": expected gelu_pytorch_tanh"));
   EXPECT_THAT(error_of(gemma2({{"use_bidirectional_attention", true}})), HasSubstr("attention is causal"));
   EXPECT_THAT(error_of(gemma2({{"attn_logit_softcapping", -2}})), HasSubstr("attn_logit_softcapping=-2"));
+  EXPECT_EQ(error_of(json{{"model_type", "gemma3_text"}, {"num_key_value_heads", 3}}),
+            "config.json: num_attention_heads, which is not given: expected a multiple of num_key_value_heads=3");
+  for (const char* family : {"gemma2", "qwen3"}) {
+    EXPECT_EQ(error_of(config(family, {{"num_hidden_layers", 1000000000000}})),
+              "config.json: num_hidden_layers=1000000000000: expected at most 65536");
+  }
   EXPECT_THAT(error_of(config("gemma")), HasSubstr("model_type=gemma: unknown model family"));
   EXPECT_THAT(error_of(config("gemma3_text", {{"sliding_window_pattern", 0}})), HasSubstr("sliding_window_pattern=0"));
 }
