@@ -20,8 +20,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Each row is planned for itself, about 0.05 ms.
-constexpr std::int64_t kMostRows = 1 << 17;
+/// Rows are planned one by one, and balancing the tokens of a row takes time by its devices; with more than this,
+/// seconds become minutes.
+constexpr std::int64_t kMostRows = 1 << 16;
+constexpr int kMostDevices = 1 << 16;
 
 /// The plan of the data's first batch.
 ContextPlan first_batch_plan(const Config& config, const RunSetup& setup) {
@@ -182,8 +184,9 @@ int plan_command(const Arguments& arguments) {
   const Config config = load_config(request);
   note_ignored_keys(config);
   const RunSetup setup = run_setup(config, std::nullopt);
-  if (setup.batch.global > kMostRows) {
-    fail_config("{} rows per step: plan answers within seconds for at most {}", setup.batch.global, kMostRows);
+  if (setup.batch.global > kMostRows || setup.mesh.device_count() > kMostDevices) {
+    fail_config("{} rows per step and {} devices: plan takes at most {} rows and {} devices", setup.batch.global,
+                setup.mesh.device_count(), kMostRows, kMostDevices);
   }
   std::ofstream file = open_report(json_file);
   const ContextPlan plan = first_batch ? first_batch_plan(config, setup) : one_document_plan(setup);

@@ -87,11 +87,11 @@ TEST_F(PlanCommand, TakesDocumentsFromTheFirstBatch) {
   std::ofstream text(path("text.jsonl"));
   for (int i = 0; i < 50; ++i) text << nlohmann::json{{"text", std::string(20, 'a')}} << "\n";
   text.close();
-  const std::vector<std::string> common = {"configs/base.yml",          "model_name=llama-tiny",
-                                           "dataset_type=text",         "train_files=" + path("text.jsonl"),
-                                           "tokenizer_type=bytes",      "dataset_cache_directory=" + path("cache"),
-                                           "max_target_length=256",     "global_batch_size=2",
-                                           "ici_context_parallelism=2", "enable_checkpointing=false"};
+  const std::vector<std::string> common = {"configs/base.yml",         "model_name=llama-tiny",
+                                           "dataset_type=text",        "train_files=" + path("text.jsonl"),
+                                           "tokenizer_type=bytes",     "dataset_cache_directory=" + path("cache"),
+                                           "max_target_length=256",    "global_batch_size=2",
+                                           "ici_context_parallelism=2"};
   std::vector<std::string> packed = common;
   packed.push_back("--first-batch");
   const ProgramResult documents = plan(packed);

@@ -25,7 +25,8 @@ using ::testing::SizeIs;
 std::string gemma_keys(const nlohmann::json& config) {
   std::string pattern;
   for (const std::string type : config.at("layer_types")) {
-    pattern += (pattern.empty() ? "" : ",") + std::string(type == "sliding_attention" ? "local_sliding" : "global");
+    if (!pattern.empty()) pattern += ",";
+    pattern += type == "sliding_attention" ? "local_sliding" : "global";
   }
   std::string keys = fmt::format(
       " mlp_activations=gelu,linear use_post_attn_norm=true use_post_ffw_norm=true attention_layer_pattern={} "
