@@ -40,20 +40,22 @@ std::vector<pid_t> processes_with(const std::string& text) {
 
 TEST_F(Processes, AreBitForBitThreads) {
   struct Case {
+    std::string name;
     int devices;
     std::string mesh;
   };
-  for (const Case& test :
-       {Case{2, "ici_context_parallelism=2"}, Case{4, "ici_context_parallelism=2 ici_fsdp_parallelism=2"}}) {
-    const std::string name = std::to_string(test.devices);
+  for (const Case& test : {Case{"cp2", 2, "ici_context_parallelism=2"}, Case{"cp3", 3, "ici_context_parallelism=3"},
+                           Case{"fsdp2cp2", 4, "ici_context_parallelism=2 ici_fsdp_parallelism=2"},
+                           Case{"data2cp2", 4, "ici_context_parallelism=2 ici_data_parallelism=2"}}) {
+    const std::string& name = test.name;
     const std::string settings = "steps=6 eval_interval=3 checkpoint_period=2 " + test.mesh;
     const ProgramResult threads = train("threads" + name, settings);
     const ProgramResult processes = launch(test.devices, "processes" + name, settings);
-    EXPECT_EQ(numbers(metrics("processes" + name)), numbers(metrics("threads" + name)));
+    EXPECT_EQ(numbers(metrics("processes" + name)), numbers(metrics("threads" + name))) << name;
     EXPECT_EQ(lines_with(processes.output, "Completed eval"), lines_with(threads.output, "Completed eval"));
     EXPECT_THAT(lines_with(processes.output, "completed step"), SizeIs(6)) << "one process speaks for all";
     for (const int step : {2, 4, 6}) {
-      EXPECT_TRUE(same_checkpoint(checkpoint("processes" + name, step), checkpoint("threads" + name, step)));
+      EXPECT_TRUE(same_checkpoint(checkpoint("processes" + name, step), checkpoint("threads" + name, step))) << name;
     }
   }
 }
@@ -108,6 +110,36 @@ TEST_F(Processes, SaveWhenTheyAreAskedToStop) {
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, HasSubstr("stopped by SIGTERM after"));
   EXPECT_THAT(complete_steps(path("stopped")), SizeIs(1));
+}
+
+TEST_F(Processes, SaveWhenTheirLauncherIsAskedToStop) {
+  Program program(launched(2, "stopped", "steps=1000000 ici_context_parallelism=2"));
+  ASSERT_TRUE(program.wait_for_output("completed step: 3,"));
+  program.signal(SIGUSR1);  // to mpirun, which passes it on
+  const ProgramResult result = program.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("stopped by SIGUSR1 after"));
+  EXPECT_THAT(complete_steps(path("stopped")), SizeIs(1));
+}
+
+TEST_F(Processes, TheFirstDoesWhatIsNoTraining) {
+  const ProgramResult result =
+      Program({"mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "2", binary(), "config", "steps"}).wait();
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_EQ(result.output, Program({binary(), "config", "steps"}).wait().output);
+}
+
+TEST_F(Processes, DataThatTurnOutToBeWrongAreSavedBefore) {
+  write_bad_tokens(path("tokens.bin"));
+  const ProgramResult result =
+      Program(launched(2, "bad",
+                       "steps=100 ici_context_parallelism=2 dataset_type=tokens enable_data_shuffling=false "
+                       "num_epoch=1 eval_files=[] train_files=" +
+                           path("tokens.bin").string()))
+          .wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(lines_with(result.error, "stopped after 7 steps, which are saved"), SizeIs(1)) << result.error;
+  EXPECT_THAT(complete_steps(path("bad")), ::testing::ElementsAre(7));
 }
 
 TEST_F(Processes, MeshAndLauncherHaveToAgree) {

@@ -117,6 +117,13 @@ std::vector<double> TrainingRuns::losses(const std::string& run) const {
   return found;
 }
 
+void write_bad_tokens(const fs::path& path) {
+  std::vector<std::uint16_t> ids(2000, 5);
+  ids[1000] = 512;
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(ids.data()), static_cast<std::streamsize>(2 * ids.size()));
+}
+
 std::vector<std::string> lines_with(const std::string& text, const std::string& part) {
   std::vector<std::string> found;
   for (const std::string& line : lines_of(text)) {

@@ -43,6 +43,10 @@ class TrainingRuns : public ::testing::Test {
   std::string binary_;
 };
 
+/// 2000 tokens of uint16, a document, of which the one of index 1000 is beyond the vocabulary: in rows of 64 and two
+/// rows per step, step 7 meets it.
+void write_bad_tokens(const std::filesystem::path& path);
+
 /// Lines of one kind among those printed.
 std::vector<std::string> lines_with(const std::string& text, const std::string& part);
 
