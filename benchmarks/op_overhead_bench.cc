@@ -68,9 +68,7 @@ int main(int argc, char** argv) {
   print("clock", [] {});
   print("empty parallel region", [] {
 #pragma omp parallel
-    {
-      [[maybe_unused]] volatile int thread = omp_get_thread_num();
-    }
+    { [[maybe_unused]] volatile int thread = omp_get_thread_num(); }
   });
   print("allocate", [&] { engine.allocate({{1, 1, 576}, DType::float32}); });
   print("view", [&] { engine.apply_one(maxtext::Reshape{{1, 1, 9, 64}}, {hidden}); });

@@ -15,10 +15,9 @@ namespace maxtext {
 using MeshSizes = std::array<int, 4>;
 
 /// The mesh for the devices at hand: those of the launcher, else `num_devices`, else what the axes ask for.
-/// A -1 (at most one per level) takes what the other axes of its level leave: in dcn the product is num_slices (-1: that
-/// of the other dcn axes),
-/// in ici it is devices / num_slices; without a launcher and without num_devices it resolves to 1.
-/// Throws ConfigError when the product is not the number of devices.
+/// A -1 (at most one per level) takes what the other axes of its level leave: in dcn the product is num_slices (-1:
+/// that of the other dcn axes), in ici it is devices / num_slices; without a launcher and without num_devices it
+/// resolves to 1. Throws ConfigError when the product is not the number of devices.
 MeshSizes resolve_mesh(const Config& config, std::optional<int> launched_devices = std::nullopt);
 
 /// The product of the axes: number of devices of the run.

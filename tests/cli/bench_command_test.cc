@@ -124,6 +124,20 @@ TEST_F(BenchCommand, BandwidthMeasuresEachNumberOfStreams) {
   EXPECT_EQ(list[3]["configuration"]["streams"], 8);
 }
 
+TEST_F(BenchCommand, DecodeAttentionMeasuresEachDtypeAndBatch) {
+  const Json list = figures(
+      "decode_attention dtype=float32,int8 batch=1,3 mebibytes=2 in_cache_kibibytes=64 query_heads=4 kv_heads=2 "
+      "head_dim=16 read_mebibytes=16");
+  ASSERT_EQ(list.size(), 8U);
+  EXPECT_EQ(list[0]["reference"], "best read");
+  EXPECT_EQ(list[1]["reference"], "its in-cache speed");
+  // 2 MiB of K and V: 2 · 2 heads · 16 · 4 bytes a position, and in int8 for 3 sequences 3 · 2 · 2 · (16 + 4).
+  EXPECT_EQ(list[0]["configuration"]["positions"], 8192);
+  EXPECT_EQ(list[6]["configuration"]["positions"], (2097152 + 239) / 240);
+  EXPECT_EQ(list[6]["configuration"]["dtype"], "int8");
+  EXPECT_EQ(list[1]["details"]["in_cache_positions"], 256);
+}
+
 TEST_F(BenchCommand, StepTakesConfigurationKeysAndReportsMemory) {
   const std::string model =
       " base_num_decoder_layers=2 base_emb_dim=64 base_num_query_heads=4 base_num_kv_heads=2 head_dim=16 "
@@ -171,7 +185,8 @@ TEST_F(BenchCommand, WrongUsageExitsWith2) {
 
 TEST_F(BenchCommand, HelpListsBenchmarksAndKeys) {
   EXPECT_EQ(bench("--help"), 0);
-  for (const char* text : {"gemm:", "bandwidth:", "attention:", "step:", "context:", "kv_heads=2", "pairs=7"}) {
+  for (const char* text :
+       {"gemm:", "bandwidth:", "attention:", "decode_attention:", "step:", "context:", "kv_heads=2", "pairs=7"}) {
     EXPECT_THAT(output(), HasSubstr(text));
   }
 }

@@ -130,7 +130,7 @@ TEST_F(CommandLine, ConfigFilesAreAlsoFoundBelowConfigs) {
 TEST_F(CommandLine, KeysWithoutEffectAreNamedOnce) {
   const Result result = run("config --dump base.yml scan_layers=true sa_block_q=2048");
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.error, "maxtext: note: without effect here: scan_layers, sa_block_q\n");
+  EXPECT_EQ(result.error, "maxtext: note: without effect here: sa_block_q, scan_layers\n");
 }
 
 TEST_F(CommandLine, ConfigurationErrorsAreOneLineWithCodeTwo) {

@@ -1,7 +1,6 @@
 // `maxtext decode` and `check-logits` as a user runs them, on the tiny models of the fixtures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "testing/fixtures.h"
+#include "testing/program.h"
 #include "testing/temporary_directory.h"
 
 namespace maxtext {
@@ -26,12 +26,11 @@ class DecodeCommand : public ::testing::Test {
     binary_ = binary;
   }
 
-  /// The exit code; standard output goes to out(), error messages to err().
-  int run(const std::string& arguments) const {
-    const std::string command =
-        "'" + binary_ + "' " + arguments + " > '" + path("out") + "' 2> '" + path("err") + "' < /dev/null";
-    const int status = std::system(command.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  /// The exit code; what the program printed is in out() and err().
+  int run(const std::string& arguments) {
+    testing::Program program({"sh", "-c", "'" + binary_ + "' " + arguments});
+    result_ = program.wait(120);
+    return result_.exit_code;
   }
 
   /// A model of 259 tokens, the bytes tokenizer's vocabulary.
@@ -41,7 +40,7 @@ class DecodeCommand : public ::testing::Test {
   static std::string model() { return (testing::fixture_root() / "hf/models/llama-tied").string(); }
 
   /// Wrong usage: one line on standard error that contains `text`, nothing on standard output, exit code `code`.
-  void expect_error(const std::string& arguments, const std::string& text, int code = 2) const {
+  void expect_error(const std::string& arguments, const std::string& text, int code = 2) {
     EXPECT_EQ(run(arguments), code) << arguments << "\n" << err();
     const std::string message = err();
     EXPECT_THAT(message, HasSubstr(text));
@@ -49,14 +48,15 @@ class DecodeCommand : public ::testing::Test {
     EXPECT_EQ(out(), "");
   }
 
-  std::string out() const { return testing::read_file(path("out")); }
-  std::string err() const { return testing::read_file(path("err")); }
+  const std::string& out() const { return result_.output; }
+  const std::string& err() const { return result_.error; }
   std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
   void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
 
  private:
   testing::TemporaryDirectory directory_;
   std::string binary_;
+  testing::ProgramResult result_;
 };
 
 TEST_F(DecodeCommand, PrintsMaxTextsResultLine) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "config/load.h"
@@ -24,14 +25,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Passes collectives on until the chosen one, where this device dies.
+/// Whether a device dies when it starts its collective number `call`, from 1.
+using Dies = std::function<bool(int call)>;
+
+Dies at(int call) {
+  return [call](int now) { return now == call; };
+}
+
+/// Passes collectives on until the one where this device dies.
 class MortalCommunicator final : public Communicator {
  public:
-  MortalCommunicator(Communicator& inner, int at_call) : inner_(inner), at_call_(at_call) {}
+  MortalCommunicator(Communicator& inner, Dies dies) : inner_(inner), dies_(std::move(dies)) {}
   const Mesh& mesh() const override { return inner_.mesh(); }
   int device() const override { return inner_.device(); }
   std::unique_ptr<PendingCollective> start(CollectiveRequest request) override {
-    if (++calls_ == at_call_) fail("its memory module caught fire");
+    if (dies_(++calls_)) fail("its memory module caught fire");
     return inner_.start(std::move(request));
   }
   void abort(const std::string& reason) override { inner_.abort(reason); }
@@ -43,8 +51,42 @@ class MortalCommunicator final : public Communicator {
 
  private:
   Communicator& inner_;
-  int at_call_;
+  Dies dies_;
   int calls_ = 0;
+};
+
+/// A disk that takes long for each piece, and tells when the first one comes.
+class SlowDisk final : public FileLayer {
+ public:
+  explicit SlowDisk(std::chrono::milliseconds per_piece) : per_piece_(per_piece) {}
+  bool writes() const { return writes_; }
+  void create_directory(const fs::path& path) override { files_.create_directory(path); }
+  std::unique_ptr<OutputFile> create_file(const fs::path& path) override {
+    return std::make_unique<File>(files_.create_file(path), *this);
+  }
+  void rename(const fs::path& from, const fs::path& to) override { files_.rename(from, to); }
+  void sync_directory(const fs::path& path) override { files_.sync_directory(path); }
+  void remove_tree(const fs::path& path) override { files_.remove_tree(path); }
+
+ private:
+  class File final : public OutputFile {
+   public:
+    File(std::unique_ptr<OutputFile> file, SlowDisk& disk) : file_(std::move(file)), disk_(disk) {}
+    void write(std::span<const std::byte> bytes) override {
+      disk_.writes_ = true;
+      std::this_thread::sleep_for(disk_.per_piece_);
+      file_->write(bytes);
+    }
+    void finish() override { file_->finish(); }
+
+   private:
+    std::unique_ptr<OutputFile> file_;
+    SlowDisk& disk_;
+  };
+
+  PosixFileLayer files_;
+  std::chrono::milliseconds per_piece_;
+  std::atomic<bool> writes_ = false;
 };
 
 class Library : public TrainingRuns {
@@ -57,14 +99,14 @@ class Library : public TrainingRuns {
     return load_config(request);
   }
 
-  /// Engines of one thread each; device `victim` dies at its `at_call`-th collective.
-  TrainEnvironment environment(int victim = -1, int at_call = 0) {
+  /// Engines of one thread each; device `victim` dies when `dies` says so.
+  TrainEnvironment environment(int victim = -1, const Dies& dies = {}) {
     TrainEnvironment result;
-    result.make_engine = [this, victim, at_call](Communicator& communicator, int /*threads*/) {
+    result.make_engine = [this, victim, dies](Communicator& communicator, int /*threads*/) {
       const CpuEngineOptions options{.threads = 1};
       if (communicator.device() != victim) return std::make_unique<CpuEngine>(options, communicator);
       const std::lock_guard lock(mutex_);
-      mortals_.push_back(std::make_unique<MortalCommunicator>(communicator, at_call));
+      mortals_.push_back(std::make_unique<MortalCommunicator>(communicator, dies));
       return std::make_unique<CpuEngine>(options, *mortals_.back());
     };
     return result;
@@ -82,7 +124,7 @@ TEST_F(Library, ADeviceThatDiesEndsTheRunWithItsReason) {
                                 "checkpoint_period=1");
     const auto begin = std::chrono::steady_clock::now();
     try {
-      maxtext::train(dying, environment(1, at_call));
+      maxtext::train(dying, environment(1, at(at_call)));
       ADD_FAILURE() << "it went on";
     } catch (const PeerFailure& error) {
       ADD_FAILURE() << "a consequence instead of the cause: " << error.what();
@@ -95,6 +137,23 @@ TEST_F(Library, ADeviceThatDiesEndsTheRunWithItsReason) {
   for (const std::int64_t step : complete_steps(path("dying"))) {
     CheckpointReader(step_directory(path("dying"), step)).verify();
   }
+}
+
+TEST_F(Library, ADeviceThatDiesDuringASaveDoesNotWaitForTheDisk) {
+  // The model has far more than 50 tensors and moments, so that its save takes 10 seconds at least.
+  const auto disk = std::make_shared<SlowDisk>(std::chrono::milliseconds(200));
+  TrainEnvironment slow = environment(1, [disk](int) { return disk->writes(); });
+  slow.files = disk;
+  const Config config_of_run = config("slow", "steps=100 checkpoint_period=2 ici_context_parallelism=2");
+  ::testing::internal::CaptureStderr();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT([&] { maxtext::train(config_of_run, slow); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("its memory module caught fire")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_THAT(lines_with(::testing::internal::GetCapturedStderr(), "device 1 failed: its memory module caught fire"),
+              ::testing::SizeIs(1));
+  EXPECT_THAT(complete_steps(path("slow")), IsEmpty());
+  EXPECT_TRUE(fs::is_empty(path("slow") / "checkpoints")) << "leftovers";
 }
 
 TEST_F(Library, AFullDiskFailsTheSaveAndNothingElse) {

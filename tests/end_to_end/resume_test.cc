@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <chrono>
+#include <fstream>
 #include <numeric>
 
 #include "checkpoint/checkpoint.h"
@@ -10,6 +12,7 @@
 namespace maxtext::testing {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -119,6 +122,49 @@ TEST_F(Resume, NotesWhatMakesRowsOtherOnes) {
   train("run", "steps=2");
   const ProgramResult result = train("run", "steps=3 max_target_length=32");
   EXPECT_THAT(result.output, HasSubstr("max_target_length was 64 in the checkpoint and is 32 now"));
+}
+
+TEST_F(Resume, NotesThatTheDataHaveChangedUnderTheSameCommand) {
+  train("run", "steps=2");
+  // Written anew with the same contents they are the same data.
+  const auto file = path("train.jsonl");
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::hours(1));
+  EXPECT_THAT(lines_with(train("run", "steps=3").output, "note: "), SizeIs(0));
+  std::ofstream(file, std::ios::app) << "{\"text\": \"and more\"}\n";
+  const auto notes = lines_with(train("run", "steps=4").output, "note: ");
+  ASSERT_THAT(notes, SizeIs(1));
+  for (const char* part :
+       {"the training data was 60 documents", "is 61 documents", "at row 6 of other rows", "load_parameters_path="}) {
+    EXPECT_THAT(notes[0], HasSubstr(part));
+  }
+  EXPECT_THAT(lines_with(train("run", "steps=5").output, "note: "), SizeIs(0)) << "from then on they are the run's";
+}
+
+TEST_F(Resume, ClosesWhatItStartedFrom) {
+  train("run", "steps=2 ici_context_parallelism=2");
+  const std::string from = checkpoint("run", 2).string();
+  for (const std::string key : {"load_full_state_path", "load_parameters_path"}) {
+    Program program(command("from-" + key, "steps=1000000 ici_context_parallelism=2 " + key + "=" + from));
+    ASSERT_TRUE(program.wait_for_output("completed step: 4,"));
+    std::ifstream maps("/proc/" + std::to_string(program.pid()) + "/maps");
+    const std::string mapped{std::istreambuf_iterator<char>(maps), {}};
+    EXPECT_THAT(mapped, HasSubstr("tokens.bin")) << "the data stay mapped";
+    EXPECT_THAT(mapped, ::testing::Not(HasSubstr(from)));
+    program.signal(SIGKILL);
+    program.wait();
+  }
+}
+
+TEST_F(Resume, ABranchLeavesTheMetricsOfItsOriginAlone) {
+  train("trunk", "steps=4");
+  const std::string lines = read_file(metrics_path("trunk"));
+  train("branch", "steps=6 load_full_state_path=" + checkpoint("trunk", 4).string() +
+                      " metrics_file=" + metrics_path("trunk").string());
+  EXPECT_EQ(read_file(metrics_path("trunk").string() + ".old-1"), lines);
+  EXPECT_EQ(steps("trunk"), (std::vector<int>{4, 5})) << "those of the branch";
+  // The branch itself is resumed as any run.
+  train("branch", "steps=7 metrics_file=" + metrics_path("trunk").string());
+  EXPECT_EQ(steps("trunk"), (std::vector<int>{4, 5, 6}));
 }
 
 }  // namespace
