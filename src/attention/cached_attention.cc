@@ -118,7 +118,7 @@ class PrefillFunction final : public Function {
     const std::int64_t tokens = chunk.dim(1);
     const std::int64_t length = cache_.ring ? cache.dim(2) : step_.slots.dim(1);
     const CacheRead read{.kv_head = head, .length = length};
-    const Tensor old = scales.defined() ? engine.apply_one(read, {cache, scales}) : engine.apply_one(read, {cache});
+    Tensor old = scales.defined() ? engine.apply_one(read, {cache, scales}) : engine.apply_one(read, {cache});
     if (!cache_.ring) return old;
     const Tensor own = engine.apply_one(Slice{.axis = 2, .start = head, .length = 1}, {chunk});
     const Tensor own_rows = engine.apply_one(Reshape{.shape = {1, 1, tokens, 1, chunk.dim(3)}}, {own});

@@ -21,7 +21,7 @@ fs::path find_checkpoint(const fs::path& path) {
   if (!fs::exists(path)) fail_config("load_full_state_path={}: no such folder", path.string());
   if (fs::exists(path / kItems / kManifest)) return path;
   if (fs::exists(path / kManifest)) return fs::canonical(path).parent_path();
-  const fs::path newest = latest_checkpoint(path);
+  fs::path newest = latest_checkpoint(path);
   if (newest.empty()) {
     fail_config("load_full_state_path={}: expected .../checkpoints/STEP, or a run directory with a complete checkpoint",
                 path.string());

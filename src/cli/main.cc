@@ -35,9 +35,9 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"train", "train a model, or resume a run", train_command, Under::all_processes},
     Command{"plan", "predict memory, work and communication of a training step", plan_command},
-    Command{"decode", "continue prompts with a trained model", decode_command, Under::all_processes},
+    Command{"decode", "continue prompts with a trained model", decode_command},
     Command{"eval", "perplexity of a text under a model", eval_command},
-    Command{"check-logits", "compare a model's logits with golden ones", check_logits_command, Under::all_processes},
+    Command{"check-logits", "compare a model's logits with golden ones", check_logits_command},
     Command{"config", "explain configuration keys, or print the resolved configuration", config_command},
     Command{"train-tokenizer", "train a sentencepiece tokenizer on text", train_tokenizer_command},
     Command{"convert", "turn a checkpoint into a Hugging Face directory, or the other way", convert_command},

@@ -36,7 +36,7 @@ std::uint64_t resolve_seed(std::int64_t seed) {
 }
 
 std::vector<std::int32_t> encode_prompt(const Config& config, const Tokenizer& tokenizer, const std::string& prompt) {
-  const std::vector<std::int32_t> ids = tokenizer.encode(prompt, {.add_special_tokens = config.flag("add_bos")});
+  std::vector<std::int32_t> ids = tokenizer.encode(prompt, {.add_special_tokens = config.flag("add_bos")});
   const auto length = static_cast<std::int64_t>(ids.size());
   if (length > config.integer("max_prefill_predict_length")) {
     fail_config("{}: the prompt has {} tokens", config.describe("max_prefill_predict_length"), length);

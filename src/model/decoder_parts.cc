@@ -53,7 +53,7 @@ Tensor embed_tokens(Engine& engine, const ModelShape& shape, const Tensor& table
 }
 
 Tensor output_logits(Engine& engine, const ModelShape& shape, const Tensor& hidden, const Tensor& weight) {
-  const Tensor logits = engine.apply_one(Linear{}, {hidden, weight});
+  Tensor logits = engine.apply_one(Linear{}, {hidden, weight});
   if (shape.final_softcap == 0) return logits;
   return engine.apply_one(SoftCap{.cap = shape.final_softcap, .in_place = true}, {logits});
 }
