@@ -122,7 +122,7 @@ void open_checkpoint(const Config& config, const RunSetup& setup, const std::fil
 
 /// The checkpoint that load_full_state_path means.
 std::filesystem::path full_state(const Config& config) {
-  const std::filesystem::path path = config.text("load_full_state_path");
+  std::filesystem::path path = config.text("load_full_state_path");
   if (path.empty()) return path;
   if (!holds_checkpoint(path)) {
     fail_config(
