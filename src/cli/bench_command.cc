@@ -2,12 +2,12 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <fstream>
 
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench/benchmarks.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "config/nearest.h"
 
 namespace maxtext {
@@ -62,15 +62,6 @@ const Benchmark& find_benchmark(const std::string& name) {
               fmt::join(names, ", "));
 }
 
-/// Opened before anything is measured.
-std::ofstream open_json(const std::string& path) {
-  std::ofstream stream;
-  if (path.empty()) return stream;
-  stream.open(path);
-  if (!stream) fail_config("--json {}: cannot be written", path);
-  return stream;
-}
-
 }  // namespace
 
 int bench_command(const Arguments& arguments) {
@@ -88,12 +79,8 @@ int bench_command(const Arguments& arguments) {
   options.footer(all_keys_help());
   if (!parse_arguments(options, arguments)) return 0;
   const Benchmark& benchmark = find_benchmark(name);
-  std::ofstream json = open_json(json_path);
-  const bench::Json report = benchmark.run(assignments);
-  if (json_path.empty()) return 0;
-  json << report.dump(2) << "\n";
-  json.close();
-  if (!json) fail("--json {}: writing failed", json_path);
+  JsonFile json(json_path);
+  json.write(benchmark.run(assignments));
   return 0;
 }
 

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,7 @@
 #include "cli/bench/stream_read.h"
 #include "cli/commands.h"
 #include "cli/cpu_environment.h"
+#include "cli/json_file.h"
 #include "inference/decode.h"
 #include "mesh/device_program.h"
 #include "train/memory_use.h"
@@ -119,14 +119,6 @@ void check_assertion(const Config& config, const DecodeReport& report) {
   }
 }
 
-std::ofstream open_json(const std::string& path) {
-  std::ofstream file;
-  if (path.empty() || path == "-") return file;
-  file.open(path);
-  if (!file) fail_config("--json {}: cannot be written", path);
-  return file;
-}
-
 }  // namespace
 
 int decode_command(const Arguments& arguments) {
@@ -140,7 +132,7 @@ int decode_command(const Arguments& arguments) {
   request.check_files = false;
   const Config config = load_config(request);
   note_ignored_keys(config);
-  std::ofstream json_file = open_json(json_path);
+  JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
   if (setup.files.weights == nullptr) {
     fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
@@ -162,7 +154,7 @@ int decode_command(const Arguments& arguments) {
     std::cout << json_report(setup, report, speeds).dump(2) << "\n";
   } else {
     if (!stream) print_answers(setup, report);
-    if (json_file.is_open()) json_file << json_report(setup, report, speeds).dump(2) << "\n";
+    json_file.write(json_report(setup, report, speeds));
   }
   std::cout << std::flush;
   print_statistics(setup, report, speeds);

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/cpu_environment.h"
+#include "cli/json_file.h"
 #include "config/resolve.h"
 #include "context/reorder.h"
 #include "data/dataset_factory.h"
@@ -50,11 +50,7 @@ int eval_command(const Arguments& arguments) {
   request.check_files = false;
   const Config config = load_config(request);
   note_ignored_keys(config);
-  std::ofstream file;
-  if (!json_path.empty()) {
-    file.open(json_path);
-    if (!file) fail_config("--json {}: cannot be written", json_path);
-  }
+  JsonFile file(json_path);
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
   const MeshSizes sizes = resolve_mesh(config);
@@ -67,7 +63,7 @@ int eval_command(const Arguments& arguments) {
   fmt::print("tokens {}, mean nll {:.6f} +- {:.6f}, perplexity {:.4f} +- {:.4f}, {:.1f} tokens/s\n", result.tokens,
              result.mean_nll, result.standard_error, result.perplexity(), result.perplexity_error(),
              static_cast<double>(result.tokens) / result.seconds);
-  if (file.is_open()) file << json_report(result).dump(2) << "\n";
+  file.write(json_report(result));
   return 0;
 }
 

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/resident_memory.h"
 #include "data/dataset_factory.h"
 #include "engines/dry/dry_engine.h"
@@ -123,15 +123,6 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_thre
   return report;
 }
 
-/// Opened before anything is computed.
-std::ofstream open_report(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path);
-  if (!file) fail_config("--json {}: cannot be written", path);
-  return file;
-}
-
 std::string gib(const Json& bytes) { return fmt::format("{:.3f} GiB", bytes.get<double>() / 1073741824.0); }
 
 std::string devices_in_words(int devices) { return devices == 1 ? "one device" : fmt::format("{} devices", devices); }
@@ -188,14 +179,11 @@ int plan_command(const Arguments& arguments) {
     fail_config("{} rows per step and {} devices: plan takes at most {} rows and {} devices", setup.batch.global,
                 setup.mesh.device_count(), kMostRows, kMostDevices);
   }
-  std::ofstream file = open_report(json_file);
+  JsonFile file(json_file);
   const ContextPlan plan = first_batch ? first_batch_plan(config, setup) : one_document_plan(setup);
   const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
   print_report(report);
-  if (json_file.empty()) return 0;
-  file << report.dump(2) << "\n";
-  file.close();
-  if (!file) fail("--json {}: writing failed", json_file);
+  file.write(report);
   return 0;
 }
 

@@ -1,0 +1,23 @@
+#include "cli/json_file.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+
+namespace maxtext {
+
+JsonFile::JsonFile(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  file_.open(path_);
+  if (!file_) fail_config("--json {}: cannot be written", path_);
+}
+
+void JsonFile::write(const nlohmann::ordered_json& report) {
+  if (path_.empty()) return;
+  file_ << report.dump(2) << "\n";
+  file_.close();
+  if (!file_) fail("--json {}: writing failed", path_);
+}
+
+}  // namespace maxtext

@@ -1,0 +1,24 @@
+// What `--json FILE` of the commands names.
+#pragma once
+
+#include <fstream>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace maxtext {
+
+class JsonFile {
+ public:
+  /// Opens `path` for writing, before anything is computed; nothing for an empty path. Throws ConfigError naming it
+  /// when it cannot be written.
+  explicit JsonFile(std::string path);
+
+  /// Writes the report, indented, and closes the file; nothing without a path. Throws Error when that fails.
+  void write(const nlohmann::ordered_json& report);
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace maxtext
