@@ -2,34 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-#include "ops/op.h"
+#include "ops/shape_rules.h"
 
 namespace maxtext {
 namespace {
 
 using ::testing::HasSubstr;
-
-TensorSpec f32(Shape shape) { return {std::move(shape), DType::float32}; }
-TensorSpec f64(Shape shape) { return {std::move(shape), DType::float64}; }
-TensorSpec i32(Shape shape) { return {std::move(shape), DType::int32}; }
-TensorSpec bf16(Shape shape) { return {std::move(shape), DType::bfloat16}; }
-TensorSpec f16(Shape shape) { return {std::move(shape), DType::float16}; }
-
-std::string refusal(const Op& op, const std::vector<TensorSpec>& inputs) {
-  try {
-    infer(op, inputs);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::vector<TensorSpec> specs(const Op& op, const std::vector<TensorSpec>& inputs) {
-  std::vector<TensorSpec> result;
-  for (const OutputSpec& output : infer(op, inputs)) result.push_back(output.spec);
-  return result;
-}
 
 TEST(ShapeRules, Linear) {
   EXPECT_EQ(specs(Linear{}, {f32({2, 3, 5}), f32({7, 5}), f32({7})}), (std::vector{f32({2, 3, 7})}));
