@@ -42,15 +42,26 @@ void append(Engine& engine, LayerCache& cache, const Tensor& k, const Tensor& v,
   append_one(engine, op, cache.values, cache.value_scales, v, position, rows);
 }
 
-class DecodeFunction final : public Function {
+/// (q, k, v) of a pass -> o; appends k and v to the cache on the way.
+class CacheFunction : public Function {
  public:
-  DecodeFunction(LayerCache& cache, const DecodeStep& step, const AttentionScores& scores)
-      : cache_(cache), step_(step), scores_(scores) {}
-
-  std::string_view name() const override { return "decode_attention"; }
   PullbackNeeds needs() const override { return {}; }
   void pullback(Pullback& /*context*/) const override { fail("attention over a KV cache has no derivative"); }
   std::vector<TensorSpec> infer(InputSpecs inputs) const override { return {inputs[0]}; }
+
+ protected:
+  CacheFunction(LayerCache& cache, const AttentionScores& scores) : cache_(cache), scores_(scores) {}
+
+  LayerCache& cache_;
+  AttentionScores scores_;
+};
+
+class DecodeFunction final : public CacheFunction {
+ public:
+  DecodeFunction(LayerCache& cache, const DecodeStep& step, const AttentionScores& scores)
+      : CacheFunction(cache, scores), step_(step) {}
+
+  std::string_view name() const override { return "decode_attention"; }
 
   std::vector<Tensor> forward(Engine& engine, std::vector<Tensor> inputs) const override {
     append(engine, cache_, inputs[1], inputs[2], step_.position, Tensor());
@@ -71,20 +82,15 @@ class DecodeFunction final : public Function {
   }
 
  private:
-  LayerCache& cache_;
   const DecodeStep& step_;
-  AttentionScores scores_;
 };
 
-class PrefillFunction final : public Function {
+class PrefillFunction final : public CacheFunction {
  public:
   PrefillFunction(LayerCache& cache, const PrefillStep& step, const AttentionScores& scores)
-      : cache_(cache), step_(step), scores_(scores) {}
+      : CacheFunction(cache, scores), step_(step) {}
 
   std::string_view name() const override { return "prefill_attention"; }
-  PullbackNeeds needs() const override { return {}; }
-  void pullback(Pullback& /*context*/) const override { fail("attention over a KV cache has no derivative"); }
-  std::vector<TensorSpec> infer(InputSpecs inputs) const override { return {inputs[0]}; }
 
   std::vector<Tensor> forward(Engine& engine, std::vector<Tensor> inputs) const override {
     const Tensor& q = inputs[0];
@@ -125,9 +131,7 @@ class PrefillFunction final : public Function {
     return engine.apply_one(Concat{.axis = 2}, {old, own_rows});
   }
 
-  LayerCache& cache_;
   const PrefillStep& step_;
-  AttentionScores scores_;
 };
 
 Tensor sequence_of(const Tensor& batch, std::int64_t b) {

@@ -52,9 +52,7 @@ Tensor CachedModel::run_layers(const Tensor& ids, const Tensor& position_ids, co
 }
 
 std::vector<float> CachedModel::logits(const Tensor& hidden) {
-  const Tensor normed =
-      engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps, .weight_offset = shape_.norm_weight_offset},
-                        {hidden, weights_.final_norm()});
+  const Tensor normed = final_norm(engine_, shape_, hidden, weights_.final_norm());
   const Tensor result = output_logits(engine_, shape_, normed, weights_.head());
   std::vector<float> values(static_cast<std::size_t>(result.elements()));
   engine_.read(result, std::as_writable_bytes(std::span(values)));

@@ -116,8 +116,7 @@ Tensor Decoder::final_hidden(ParameterShards& parameters, const DeviceBatch& bat
   LayerParameterSource source(parameters, {parameters.layout().head_group(), head_weight(parameters).first});
   x = layers(batch).forward(std::move(x), source, nullptr);
   const Tensor norm = parameters.acquire(parameters.layout().head_group()).parameters[0];
-  return engine_.apply_one(RmsNorm{.epsilon = shape_.rms_norm_eps, .weight_offset = shape_.norm_weight_offset},
-                           {x, norm});
+  return final_norm(engine_, shape_, x, norm);
 }
 
 LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batch) {

@@ -52,6 +52,11 @@ Tensor embed_tokens(Engine& engine, const ModelShape& shape, const Tensor& table
   return shape.embedding_scale == 1 ? rows : engine.apply_one(Scale{.factor = shape.embedding_scale}, {rows});
 }
 
+Tensor final_norm(Engine& engine, const ModelShape& shape, const Tensor& x, const Tensor& weight) {
+  return engine.apply_one(RmsNorm{.epsilon = shape.rms_norm_eps, .weight_offset = shape.norm_weight_offset},
+                          {x, weight});
+}
+
 Tensor output_logits(Engine& engine, const ModelShape& shape, const Tensor& hidden, const Tensor& weight) {
   Tensor logits = engine.apply_one(Linear{}, {hidden, weight});
   if (shape.final_softcap == 0) return logits;

@@ -35,6 +35,9 @@ class LayerRopeTables {
 /// the dtype first, as transformers does).
 Tensor embed_tokens(Engine& engine, const ModelShape& shape, const Tensor& table, const Tensor& ids);
 
+/// The RMSNorm before the head: x [..., hidden_size] -> the same shape.
+Tensor final_norm(Engine& engine, const ModelShape& shape, const Tensor& x, const Tensor& weight);
+
 /// Logits [..., vocab_size] of the final norm's output: hidden · weightᵀ, soft-capped where the shape says so.
 Tensor output_logits(Engine& engine, const ModelShape& shape, const Tensor& hidden, const Tensor& weight);
 
