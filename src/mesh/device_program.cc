@@ -111,4 +111,10 @@ void pin_current_thread(const std::vector<int>& cores) {
   if (code != 0) fail("cannot pin a thread to {} cores: {}", cores.size(), std::system_category().message(code));
 }
 
+int pin_device_thread(std::vector<int> cores, std::size_t wanted) {
+  if (wanted > 0 && cores.size() > wanted) cores.resize(wanted);
+  pin_current_thread(cores);
+  return static_cast<int>(wanted > 0 ? wanted : cores.size());
+}
+
 }  // namespace maxtext

@@ -26,4 +26,8 @@ std::vector<std::vector<int>> split_cores(const std::vector<int>& cores, int loc
 /// system refuses.
 void pin_current_thread(const std::vector<int>& cores);
 
+/// Binds the calling thread to the first `wanted` of a device's cores, or to all where `wanted` is 0 or more than there
+/// are. Returns the number of threads that the device's engine should have: `wanted`, or else as many as cores.
+int pin_device_thread(std::vector<int> cores, std::size_t wanted);
+
 }  // namespace maxtext

@@ -98,10 +98,7 @@ TrainSummary train(const Config& config, const TrainEnvironment& environment) {
   TrainSummary summary;
   const auto program = [&](int device) {
     const auto local = static_cast<std::size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
-    std::vector<int> cores = local_devices.cores[local];
-    if (wanted_threads > 0 && cores.size() > wanted_threads) cores.resize(wanted_threads);
-    pin_current_thread(cores);
-    const auto threads = static_cast<int>(wanted_threads > 0 ? wanted_threads : cores.size());
+    const int threads = pin_device_thread(local_devices.cores[local], wanted_threads);
     const std::unique_ptr<Communicator> communicator = transport.communicator(device);
     const std::unique_ptr<Engine> engine = environment.make_engine(*communicator, threads);
     DeviceTrainer trainer(process, *engine);

@@ -120,7 +120,7 @@ class Backward {
     dq_ = carver.array<T>(groups_ * packed_queries);
     Carver one;
     carve_scratch(one);
-    scratch_bytes_ = (one.bytes() + 4095) / 4096 * 4096 + 1088;
+    scratch_bytes_ = one.bytes_per_thread();
     scratch_ = carver.array<std::byte>(threads_ * scratch_bytes_);
   }
 

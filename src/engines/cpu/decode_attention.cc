@@ -96,7 +96,7 @@ class Decode {
     // Each thread's scratch is whole pages and some lines, so that none shares lines or cache sets by rule.
     Carver one;
     carve_scratch(one);
-    scratch_bytes_ = (one.bytes() + 4095) / 4096 * 4096 + 1088;
+    scratch_bytes_ = one.bytes_per_thread();
     scratch_ = carver.array<std::byte>(threads_ * scratch_bytes_);
   }
 

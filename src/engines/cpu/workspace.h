@@ -84,6 +84,9 @@ class Carver {
     return reinterpret_cast<T*>(place);
   }
   std::int64_t bytes() const { return offset_; }
+  /// The size as one thread's share of several: whole pages and some lines, so that no two threads' arrays share lines,
+  /// or cache sets by rule.
+  std::int64_t bytes_per_thread() const { return (offset_ + 4095) / 4096 * 4096 + 1088; }
 
  private:
   std::byte* base_;
