@@ -53,4 +53,12 @@ void note_ignored_keys(const Config& config) {
   fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));
 }
 
+Config load_command_config(const Arguments& file_and_overrides) {
+  ConfigRequest request = config_request(file_and_overrides);
+  request.check_files = false;
+  Config config = load_config(request);
+  note_ignored_keys(config);
+  return config;
+}
+
 }  // namespace maxtext

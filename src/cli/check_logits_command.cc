@@ -190,10 +190,7 @@ int check_logits_command(const Arguments& arguments) {
       ->check(CLI::NonNegativeNumber);
   if (!parse_arguments(app, arguments)) return 0;
   if (options.atol < 0 && options.max_kl_div < 0) fail_config("give --atol or --max_kl_div: nothing would be checked");
-  ConfigRequest request = config_request(options.config);
-  request.check_files = false;
-  const Config config = load_config(request);
-  note_ignored_keys(config);
+  const Config config = load_command_config(options.config);
   const bool fits = check_sequences(config, options);
   fmt::print("{}\n", fits ? "all within the limits" : "FAILED");
   return fits ? 0 : 1;

@@ -128,10 +128,7 @@ int decode_command(const Arguments& arguments) {
   options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
   options.add_option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
   if (!parse_arguments(options, arguments)) return 0;
-  ConfigRequest request = config_request(rest);
-  request.check_files = false;
-  const Config config = load_config(request);
-  note_ignored_keys(config);
+  const Config config = load_command_config(rest);
   JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
   if (setup.files.weights == nullptr) {

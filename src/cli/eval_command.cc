@@ -46,10 +46,7 @@ int eval_command(const Arguments& arguments) {
   options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
   options.add_option("--json", json_path, "Write the figures to this file, too");
   if (!parse_arguments(options, arguments)) return 0;
-  ConfigRequest request = config_request(rest);
-  request.check_files = false;
-  const Config config = load_config(request);
-  note_ignored_keys(config);
+  const Config config = load_command_config(rest);
   JsonFile file(json_path);
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");

@@ -10,9 +10,9 @@ struct DecodeReport {
   TextOutcome outcome;
   double load_seconds = 0;  ///< from the call to a model that is ready
   std::int64_t weight_bytes = 0;
-  /// That a step reads at least, all devices together: weights, and the cache as it was at the end.
+  /// Of the weights that a step reads, all devices together.
   std::int64_t weight_bytes_per_step = 0;
-  std::int64_t cache_bytes = 0;  ///< of all devices
+  std::int64_t cache_bytes = 0;  ///< of all devices, at the end
 };
 
 /// Answers all requests of `setup`. The listener is called on one device's thread.

@@ -120,8 +120,17 @@ void open_checkpoint(const Config& config, const RunSetup& setup, const std::fil
   note_other_model(setup, start);
 }
 
-/// The checkpoint that load_full_state_path means.
-std::filesystem::path full_state(const Config& config) {
+std::unique_ptr<WeightSource> given_weights(const Config& config) {
+  try {
+    return open_weights(config.text("load_parameters_path"));
+  } catch (const ConfigError& error) {
+    fail_config("load_parameters_path: {}", error.what());
+  }
+}
+
+}  // namespace
+
+std::filesystem::path full_state_checkpoint(const Config& config) {
   std::filesystem::path path = config.text("load_full_state_path");
   if (path.empty()) return path;
   if (!holds_checkpoint(path)) {
@@ -137,16 +146,6 @@ std::filesystem::path full_state(const Config& config) {
   }
 }
 
-std::unique_ptr<WeightSource> given_weights(const Config& config) {
-  try {
-    return open_weights(config.text("load_parameters_path"));
-  } catch (const ConfigError& error) {
-    fail_config("load_parameters_path: {}", error.what());
-  }
-}
-
-}  // namespace
-
 void throw_with_hint(const StartPoint& start, const RunSetup& setup, const std::filesystem::path& directory,
                      const DamagedCheckpoint& error) {
   if (!start.resumes_own_run) throw error;
@@ -159,7 +158,7 @@ void throw_with_hint(const StartPoint& start, const RunSetup& setup, const std::
 }
 
 void check_given_start(const Config& config) {
-  full_state(config);
+  full_state_checkpoint(config);
   if (!config.text("load_parameters_path").empty()) given_weights(config);
 }
 
@@ -171,7 +170,7 @@ StartPoint find_start(const Config& config, const RunSetup& setup) {
     note_incomplete(setup, directory, start);
   }
   start.resumes_own_run = !directory.empty();
-  if (directory.empty()) directory = full_state(config);
+  if (directory.empty()) directory = full_state_checkpoint(config);
   const bool passed_over = !start.notes.empty() && !start.resumes_own_run;
   if (!directory.empty()) {
     open_checkpoint(config, setup, directory, start);

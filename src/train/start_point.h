@@ -37,6 +37,10 @@ struct StartPoint {
 /// another model (other dimensions, biases, norms, or another head).
 StartPoint find_start(const Config& config, const RunSetup& setup);
 
+/// The checkpoint that load_full_state_path means: .../checkpoints/STEP, also with /items, or the newest of a run
+/// directory; empty where the key is. Throws ConfigError naming the key for anything else.
+std::filesystem::path full_state_checkpoint(const Config& config);
+
 /// What find_start would throw for load_full_state_path and load_parameters_path by what lies there: before the run
 /// directory is made. Costs the headers of files.
 void check_given_start(const Config& config);

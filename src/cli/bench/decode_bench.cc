@@ -75,7 +75,7 @@ class DecodedModel {
  private:
   static CachedModelOptions options(const DecodeCase& sizes, std::int64_t max_length) {
     CachedModelOptions options;
-    options.cache = {.sequences = sizes.batch, .max_length = max_length, .dtype = sizes.cache, .page = 512};
+    options.cache = {.sequences = sizes.batch, .max_length = max_length, .dtype = sizes.cache};
     return options;
   }
 
