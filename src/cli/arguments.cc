@@ -3,30 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <iostream>
 
 #include "base/error.h"
 #include "mesh/mpi_transport.h"
 
 namespace maxtext {
-
-bool parse_arguments(CLI::App& options, const Arguments& arguments) {
-  // CLI11 takes a vector from its end.
-  Arguments reversed(arguments.rbegin(), arguments.rend());
-  try {
-    options.parse(std::move(reversed));
-  } catch (const CLI::CallForHelp&) {
-    std::cout << options.help();
-    return false;
-  } catch (const CLI::ParseError& error) {
-    std::string reason = error.what();
-    std::replace(reason.begin(), reason.end(), '\n', ' ');
-    fail_config("{} (see `{} --help`)", reason, options.get_name());
-  }
-  return true;
-}
 
 ConfigRequest config_request(const Arguments& file_and_overrides) {
   if (file_and_overrides.empty() || file_and_overrides.front().find('=') != std::string::npos) {

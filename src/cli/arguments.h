@@ -1,17 +1,10 @@
-// Parsing the options of a subcommand, the same way for all of them.
+// The configuration that a subcommand's arguments ask for.
 #pragma once
-
-#include <CLI/CLI.hpp>
-#include <string>
 
 #include "cli/commands.h"
 #include "config/load.h"
 
 namespace maxtext {
-
-/// Parses `arguments` by `options`. Returns false when help was asked for, which has then been printed. Throws
-/// ConfigError for wrong usage.
-bool parse_arguments(CLI::App& options, const Arguments& arguments);
 
 /// `FILE key=value ...`: a configuration file followed by overrides, with this process' environment. Throws ConfigError
 /// when there is no file. Devices of a launcher and check_files are left to the caller.

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "base/error.h"
-#include "cli/arguments.h"
 #include "cli/bench/benchmarks.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "config/nearest.h"
@@ -65,19 +65,18 @@ const Benchmark& find_benchmark(const std::string& name) {
 }  // namespace
 
 int bench_command(const Arguments& arguments) {
-  CLI::App options("Measure speed as a ratio of two things in alternation: median of the pairs and their spread.",
-                   "maxtext bench");
+  CommandLine command_line(
+      "maxtext bench", "Measure speed as a ratio of two things in alternation: median of the pairs and their spread.");
   std::string name;
   Arguments assignments;
   std::string json_path;
-  options
-      .add_option("benchmark", name,
-                  "gemm, bandwidth, decode_weights, attention, decode_attention, decode, step or context")
-      ->required();
-  options.add_option("settings", assignments, "key=value ..., lists separated by commas");
-  options.add_option("--json", json_path, "Write the figures with their configuration to this file");
-  options.footer(all_keys_help());
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.option("benchmark", name,
+                      "gemm, bandwidth, decode_weights, attention, decode_attention, decode, step or context",
+                      {.required = true});
+  command_line.option("settings", assignments, "key=value ..., lists separated by commas");
+  command_line.option("--json", json_path, "Write the figures with their configuration to this file");
+  command_line.footer(all_keys_help());
+  if (!command_line.parse(arguments)) return 0;
   const Benchmark& benchmark = find_benchmark(name);
   JsonFile json(json_path);
   json.write(benchmark.run(assignments));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/cpu_environment.h"
 #include "config/resolve.h"
@@ -167,28 +168,27 @@ bool check_sequences(const Config& config, const CheckOptions& options) {
 }  // namespace
 
 int check_logits_command(const Arguments& arguments) {
-  CLI::App app(
-      "Compare a model's logits with golden ones, through the training forward on the mesh of the "
-      "configuration and through prefill and decode. Exits with 1 beyond the limits.",
-      "maxtext check-logits");
+  CommandLine command_line("maxtext check-logits",
+                           "Compare a model's logits with golden ones, through the training forward on the mesh of the "
+                           "configuration and through prefill and decode. Exits with 1 beyond the limits.");
   CheckOptions options;
-  app.add_option("config", options.config, "FILE key=value ...: configs/base.yml or a run file, and overrides")
-      ->required();
-  app.add_option("--golden_logits_path", options.golden,
-                 "A .jsonl with prompt, tokens and logits, a .safetensors with NAME.input_ids and NAME.logits, or a "
-                 "folder with golden.safetensors; without it, the model's own on one device for prompt or prompt_file");
-  app.add_option("--save_logits", options.save, "Write the golden logits to this .safetensors");
-  app.add_option("--atol", options.atol, "Largest |difference| beyond rtol")->check(CLI::NonNegativeNumber);
-  app.add_option("--rtol", options.rtol, "Share of |golden| that is allowed beside atol")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--max_kl_div", options.max_kl_div, "Every token's KL(golden || here) has to be below, in nats")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--token_size", options.token_size, "Only the first tokens of each sequence")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--clip_logits_epsilon", options.clip_epsilon, "Probabilities below count as this in KL")
-      ->check(CLI::NonNegativeNumber);
-  if (!parse_arguments(app, arguments)) return 0;
+  command_line.config_option(options.config);
+  command_line.option(
+      "--golden_logits_path", options.golden,
+      "A .jsonl with prompt, tokens and logits, a .safetensors with NAME.input_ids and NAME.logits, or a "
+      "folder with golden.safetensors; without it, the model's own on one device for prompt or prompt_file");
+  command_line.option("--save_logits", options.save, "Write the golden logits to this .safetensors");
+  command_line.option("--atol", options.atol, "Largest |difference| beyond rtol",
+                      {.range = OptionRule::Range::non_negative});
+  command_line.option("--rtol", options.rtol, "Share of |golden| that is allowed beside atol",
+                      {.shows_default = true, .range = OptionRule::Range::non_negative});
+  command_line.option("--max_kl_div", options.max_kl_div, "Every token's KL(golden || here) has to be below, in nats",
+                      {.range = OptionRule::Range::non_negative});
+  command_line.option("--token_size", options.token_size, "Only the first tokens of each sequence",
+                      {.range = OptionRule::Range::positive});
+  command_line.option("--clip_logits_epsilon", options.clip_epsilon, "Probabilities below count as this in KL",
+                      {.range = OptionRule::Range::non_negative});
+  if (!command_line.parse(arguments)) return 0;
   if (options.atol < 0 && options.max_kl_div < 0) fail_config("give --atol or --max_kl_div: nothing would be checked");
   const Config config = load_command_config(options.config);
   const bool fits = check_sequences(config, options);

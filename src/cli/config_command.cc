@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "config/describe.h"
 #include "config/nearest.h"
@@ -19,7 +20,8 @@ void print_keys(const Arguments& names) {
   for (const std::string& name : names) {
     const auto index = find_key(name);
     if (!index) fail_config("unknown key '{}'{}", name, did_you_mean(name, all_key_names()));
-    text += (text.empty() ? "" : "\n") + describe_key(all_keys()[*index]);
+    if (!text.empty()) text += '\n';
+    text += describe_key(all_keys()[*index]);
   }
   std::cout << text;
 }
@@ -36,17 +38,17 @@ void dump(const Arguments& file_and_overrides) {
 }  // namespace
 
 int config_command(const Arguments& arguments) {
-  CLI::App options("Explain keys, or print the resolved configuration.", "maxtext config");
+  CommandLine command_line("maxtext config", "Explain keys, or print the resolved configuration.");
   Arguments names;
   bool dump_wanted = false;
   bool yaml = false;
   bool markdown = false;
-  options.add_option("keys", names, "Keys to explain (all when there are none); with --dump: FILE key=value ...");
-  auto* kinds = options.add_option_group("output", "At most one of")->require_option(0, 1);
-  kinds->add_flag("--dump", dump_wanted, "Print the configuration of FILE key=value ... and where each value is from");
-  kinds->add_flag("--yaml", yaml, "Print configs/base.yml");
-  kinds->add_flag("--markdown", markdown, "Print docs/configuration.md");
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.option("keys", names, "Keys to explain (all when there are none); with --dump: FILE key=value ...");
+  command_line.exclusive_flags(
+      "output", {{"--dump", &dump_wanted, "Print the configuration of FILE key=value ... and where each value is from"},
+                 {"--yaml", &yaml, "Print configs/base.yml"},
+                 {"--markdown", &markdown, "Print docs/configuration.md"}});
+  if (!command_line.parse(arguments)) return 0;
   if ((yaml || markdown) && !names.empty()) fail_config("argument '{}': --yaml and --markdown take none", names[0]);
   if (yaml) {
     std::cout << base_yaml();

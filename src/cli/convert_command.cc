@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/hf_export.h"
 #include "checkpoint/hf_import.h"
-#include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "train/run_lock.h"
 
@@ -74,22 +74,22 @@ void to_checkpoint(const ConvertOptions& options) {
 }  // namespace
 
 int convert_command(const Arguments& arguments) {
-  CLI::App app("Convert a checkpoint into a Hugging Face directory, or such a directory into a checkpoint.",
-               "maxtext convert");
+  CommandLine command_line(
+      "maxtext convert", "Convert a checkpoint into a Hugging Face directory, or such a directory into a checkpoint.");
   ConvertOptions options;
-  app.add_option("FROM", options.from,
-                 "A run directory (its newest checkpoint), a checkpoint (.../checkpoints/STEP), or a Hugging Face "
-                 "directory")
-      ->required();
-  app.add_option("TO", options.to, "A new directory; as a checkpoint, the run directory that gets checkpoint 0")
-      ->required();
-  app.add_option("--to", options.format, "What to write (default: what FROM is not)")
-      ->check(CLI::IsMember({"huggingface", "checkpoint"}));
-  app.add_option("--dtype", options.dtype, "Of the Hugging Face weights (default: as they are)")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app.add_option("--max-shard-bytes", options.max_shard_bytes, "Largest file of a Hugging Face directory")
-      ->capture_default_str();
-  if (!parse_arguments(app, arguments)) return 0;
+  command_line.option("FROM", options.from,
+                      "A run directory (its newest checkpoint), a checkpoint (.../checkpoints/STEP), or a Hugging Face "
+                      "directory",
+                      {.required = true});
+  command_line.option("TO", options.to, "A new directory; as a checkpoint, the run directory that gets checkpoint 0",
+                      {.required = true});
+  command_line.option("--to", options.format, "What to write (default: what FROM is not)",
+                      {.one_of = {"huggingface", "checkpoint"}});
+  command_line.option("--dtype", options.dtype, "Of the Hugging Face weights (default: as they are)",
+                      {.one_of = {"float32", "bfloat16", "float16"}});
+  command_line.option("--max-shard-bytes", options.max_shard_bytes, "Largest file of a Hugging Face directory",
+                      {.shows_default = true});
+  if (!command_line.parse(arguments)) return 0;
   shard_bytes(options.max_shard_bytes);
   if (!fs::exists(options.from)) fail_config("FROM '{}' does not exist", options.from);
   const std::string opposite = holds_checkpoint(options.from) ? "huggingface" : "checkpoint";

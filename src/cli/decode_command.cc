@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench/stream_read.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/cpu_environment.h"
 #include "cli/json_file.h"
@@ -122,12 +123,13 @@ void check_assertion(const Config& config, const DecodeReport& report) {
 }  // namespace
 
 int decode_command(const Arguments& arguments) {
-  CLI::App options("Continue prompts with a model from a Hugging Face directory or a checkpoint.", "maxtext decode");
+  CommandLine command_line("maxtext decode",
+                           "Continue prompts with a model from a Hugging Face directory or a checkpoint.");
   Arguments rest;
   std::string json_path;
-  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
-  options.add_option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.config_option(rest);
+  command_line.option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
+  if (!command_line.parse(arguments)) return 0;
   const Config config = load_command_config(rest);
   JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/cpu_environment.h"
 #include "cli/json_file.h"
@@ -39,13 +40,14 @@ nlohmann::ordered_json json_report(const Evaluation& evaluation) {
 }  // namespace
 
 int eval_command(const Arguments& arguments) {
-  CLI::App options("Mean negative log-likelihood and perplexity of a text (eval_files, or dataset_path) under a model.",
-                   "maxtext eval");
+  CommandLine command_line(
+      "maxtext eval",
+      "Mean negative log-likelihood and perplexity of a text (eval_files, or dataset_path) under a model.");
   Arguments rest;
   std::string json_path;
-  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
-  options.add_option("--json", json_path, "Write the figures to this file, too");
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.config_option(rest);
+  command_line.option("--json", json_path, "Write the figures to this file, too");
+  if (!command_line.parse(arguments)) return 0;
   const Config config = load_command_config(rest);
   JsonFile file(json_path);
   const ModelFiles files = open_model_files(config);

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf_import.h"
 #include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "config/resolve.h"
 #include "train/run_lock.h"
@@ -14,11 +15,12 @@
 namespace maxtext {
 
 int generate_param_only_checkpoint_command(const Arguments& arguments) {
-  CLI::App options("Write the weights of load_full_state_path, without optimizer state, as checkpoint 0 of run_name.",
-                   "maxtext generate-param-only-checkpoint");
+  CommandLine command_line(
+      "maxtext generate-param-only-checkpoint",
+      "Write the weights of load_full_state_path, without optimizer state, as checkpoint 0 of run_name.");
   Arguments rest;
-  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.config_option(rest);
+  if (!command_line.parse(arguments)) return 0;
   const Config config = load_command_config(rest);
   if (config.text("load_full_state_path").empty()) {
     fail_config("load_full_state_path is empty: name the checkpoint to take the weights from");

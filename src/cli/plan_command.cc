@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/resident_memory.h"
@@ -159,16 +160,17 @@ void print_report(const Json& report) {
 }  // namespace
 
 int plan_command(const Arguments& arguments) {
-  CLI::App options("Predict memory, attention work, communication and FLOPs of a training step, without running it.",
-                   "maxtext plan");
+  CommandLine command_line(
+      "maxtext plan",
+      "Predict memory, attention work, communication and FLOPs of a training step, without running it.");
   Arguments rest;
   bool first_batch = false;
   std::string json_file;
-  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
-  options.add_flag("--first-batch", first_batch,
-                   "Take document lengths from the first batch of the data, instead of one document per row");
-  options.add_option("--json", json_file, "Write the report to this file, too");
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.config_option(rest);
+  command_line.flag({"--first-batch", &first_batch,
+                     "Take document lengths from the first batch of the data, instead of one document per row"});
+  command_line.option("--json", json_file, "Write the report to this file, too");
+  if (!command_line.parse(arguments)) return 0;
   ConfigRequest request = config_request(rest);
   request.check_files = first_batch;
   request.saves_run = false;

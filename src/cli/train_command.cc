@@ -1,4 +1,5 @@
 #include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/resident_memory.h"
 #include "engines/cpu/cpu_engine.h"
@@ -26,10 +27,10 @@ std::optional<std::int64_t> predict_memory(const RunSetup& setup, int local_devi
 }  // namespace
 
 int train_command(const Arguments& arguments) {
-  CLI::App options("Train a model. Resumes the run of the same run_name where it stopped.", "maxtext train");
+  CommandLine command_line("maxtext train", "Train a model. Resumes the run of the same run_name where it stopped.");
   Arguments rest;
-  options.add_option("config", rest, "FILE key=value ...: configs/base.yml or a run file, and overrides")->required();
-  if (!parse_arguments(options, arguments)) return 0;
+  command_line.config_option(rest);
+  if (!command_line.parse(arguments)) return 0;
   ConfigRequest request = config_request(rest);
   TrainEnvironment environment;
   environment.make_engine = make_cpu_engine;

@@ -1,13 +1,12 @@
 #include <spdlog/spdlog.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
-#include "cli/arguments.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "data/source_files.h"
 #include "data/text_lines.h"
@@ -24,21 +23,20 @@ struct Request {
   std::string output;
 };
 
-void declare(CLI::App& options, Request& request) {
+void declare(CommandLine& command_line, Request& request) {
   SentencepieceTrainingOptions& training = request.training;
-  options.add_option("inputs", request.inputs, "Text: files, folders, globs or .jsonl")->required();
-  options.add_option("--output", request.output, "Prefix of the files written: PREFIX.model and PREFIX.vocab")
-      ->required();
-  options.add_option("--vocab-size", training.vocab_size, "Number of tokens")->capture_default_str();
-  options.add_option("--model-type", training.model_type, "bpe or unigram")->capture_default_str();
-  options.add_option("--jsonl-field", request.format.jsonl_field, "Field of .jsonl lines that holds the text")
-      ->capture_default_str();
-  options
-      .add_option("--character-coverage", training.character_coverage,
-                  "Share of the characters that get tokens of their own; the others are spelled in bytes")
-      ->capture_default_str();
-  options.add_option("--sample-lines", training.sample_lines, "Train on so many lines taken at random; 0: on all")
-      ->capture_default_str();
+  command_line.option("inputs", request.inputs, "Text: files, folders, globs or .jsonl", {.required = true});
+  command_line.option("--output", request.output, "Prefix of the files written: PREFIX.model and PREFIX.vocab",
+                      {.required = true});
+  command_line.option("--vocab-size", training.vocab_size, "Number of tokens", {.shows_default = true});
+  command_line.option("--model-type", training.model_type, "bpe or unigram", {.shows_default = true});
+  command_line.option("--jsonl-field", request.format.jsonl_field, "Field of .jsonl lines that holds the text",
+                      {.shows_default = true});
+  command_line.option("--character-coverage", training.character_coverage,
+                      "Share of the characters that get tokens of their own; the others are spelled in bytes",
+                      {.shows_default = true});
+  command_line.option("--sample-lines", training.sample_lines, "Train on so many lines taken at random; 0: on all",
+                      {.shows_default = true});
 }
 
 /// Trains; what is wrong with an option is said under the option's name instead of the library's.
@@ -61,10 +59,10 @@ void train(const Request& request, TextLines& lines) {
 }  // namespace
 
 int train_tokenizer_command(const Arguments& arguments) {
-  CLI::App options("Train a sentencepiece tokenizer on text.", "maxtext train-tokenizer");
+  CommandLine command_line("maxtext train-tokenizer", "Train a sentencepiece tokenizer on text.");
   Request request;
-  declare(options, request);
-  if (!parse_arguments(options, arguments)) return 0;
+  declare(command_line, request);
+  if (!command_line.parse(arguments)) return 0;
   const auto files = expand_sources("inputs", request.inputs, {".txt", ".text", ".md", ".jsonl"});
   request.training.model_prefix = request.output;
   const auto folder = request.training.model_prefix.parent_path();
