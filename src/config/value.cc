@@ -109,7 +109,7 @@ std::optional<Value> parse_list(std::string_view text) {
   return Value(std::move(items));
 }
 
-std::string quoted(std::string_view text) {
+std::string double_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result.push_back('\\');
@@ -129,7 +129,7 @@ std::string format_text(const std::string& text) {
   const bool plain = !text.empty() && text.find_first_not_of(kPlain) == std::string::npos &&
                      std::isalpha(static_cast<unsigned char>(text.front())) != 0 && !parse_boolean(text) &&
                      !parse_real(text) && lower(text) != "null";
-  return plain ? text : quoted(text);
+  return plain ? text : double_quoted(text);
 }
 
 std::string format_list(const std::vector<std::string>& items) {
