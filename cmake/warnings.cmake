@@ -6,8 +6,7 @@ add_compile_options(-ffp-contract=off)
 if(MAXTEXT_SANITIZE)
   add_compile_options(-fsanitize=${MAXTEXT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MAXTEXT_SANITIZE})
-  # What AddressSanitizer inserts hides initialisations from this warning of GCC, which the other builds have.
-  if(MAXTEXT_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-Wno-maybe-uninitialized)
-  endif()
+endif()
+if(MAXTEXT_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, which leads the fuzzer
 endif()

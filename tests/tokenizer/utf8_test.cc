@@ -39,9 +39,9 @@ TEST(Utf8, FirstBadOffsetIsPythons) {
 }
 
 TEST(Utf8, AcceptsEdgesOfEveryLength) {
-  const std::string edges = std::string("\0", 1) +
-                            "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf" +
-                            "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
+  const std::string edges = std::string(1, '\0')
+                                .append("\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf")
+                                .append("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
   EXPECT_EQ(first_invalid_utf8(edges), std::nullopt);
   EXPECT_EQ(first_invalid_utf8(""), std::nullopt);
 }
