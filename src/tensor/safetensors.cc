@@ -128,6 +128,9 @@ TensorSpec parse_spec(const json& value, const std::string& where) {
   }
   const json& shape_json = member(value, "shape", where);
   if (!shape_json.is_array()) fail("{}: 'shape' is {}, not an array", where, shape_json.dump());
+  if (shape_json.size() > Shape::kMostDimensions) {
+    fail("{}: {} dimensions; at most {} are supported", where, shape_json.size(), Shape::kMostDimensions);
+  }
   TensorSpec spec{{}, *dtype};
   for (const json& dim : shape_json) {
     const std::uint64_t size = unsigned_number(dim, "shape", where);

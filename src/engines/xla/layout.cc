@@ -1,10 +1,13 @@
+#include <algorithm>
+
 #include "engines/xla/trace.h"
 
 namespace maxtext {
 
 void trace(XlaContext& context, const Slice& op, XlaInputs inputs, XlaOutputs outputs) {
-  Shape starts(inputs[0].shape().size(), 0);
   Shape limits = inputs[0].shape();
+  Shape starts = limits;
+  std::fill(starts.begin(), starts.end(), 0);
   const auto axis = static_cast<std::size_t>(op.axis);
   starts[axis] = op.start;
   limits[axis] = op.start + op.length;
