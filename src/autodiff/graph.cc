@@ -25,9 +25,11 @@ const TensorSpec& Variable::spec() const {
 Variable Graph::leaf(Tensor tensor, bool requires_gradient, GradientSlot* slot) {
   Node node;
   node.specs = {tensor.spec()};
-  node.tensors = {std::move(tensor)};
-  node.cotangents.resize(1);
-  node.cotangent_owned.resize(1);
+  node.tensors.push_back(std::move(tensor));
+  if (requires_gradient) {
+    node.cotangents.resize(1);
+    node.cotangent_owned.resize(1);
+  }
   node.slot = slot;
   node.requires_gradient = requires_gradient;
   nodes_.push_back(std::move(node));
@@ -60,8 +62,10 @@ std::vector<Variable> Graph::apply(std::shared_ptr<const Function> function, std
   Node node;
   node.specs = function->infer(specs);
   node.tensors.resize(node.specs.size());
-  node.cotangents.resize(node.specs.size());
-  node.cotangent_owned.resize(node.specs.size());
+  if (requires_gradient) {
+    node.cotangents.resize(node.specs.size());
+    node.cotangent_owned.resize(node.specs.size());
+  }
   node.function = std::move(function);
   node.inputs = std::move(inputs);
   node.name = std::move(name);
@@ -152,29 +156,41 @@ void Graph::run(int index, const std::vector<Variable>& releases) {
   ++node.runs;
 }
 
-std::vector<Tensor> Graph::forward(const std::vector<Variable>& results, const RematPolicy* policy) {
+ForwardPlan Graph::plan_forward(const std::vector<Variable>& results, const RematPolicy* policy) {
   const Liveness live = analyse(results, policy);
+  ForwardPlan plan;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     if (!live.runs[i] || node.function == nullptr) continue;
-    std::vector<Variable> releases;
+    ForwardPlan::Action action{.node = static_cast<int>(i), .releases = {}};
     const auto release_if_done = [&](const Variable& value) {
       const auto n = static_cast<std::size_t>(value.node());
       const auto k = static_cast<std::size_t>(value.output());
       if (nodes_[n].function == nullptr || live.keep[n][k] || live.last_use[n][k] > static_cast<int>(i)) return;
-      releases.push_back(value);
+      action.releases.push_back(value);
     };
     for (const Variable& input : node.inputs) release_if_done(input);
-    for (std::size_t k = 0; k < node.specs.size(); ++k)
+    for (std::size_t k = 0; k < node.specs.size(); ++k) {
       release_if_done({this, static_cast<int>(i), static_cast<int>(k)});
-    run(static_cast<int>(i), releases);
+    }
+    plan.actions.push_back(std::move(action));
   }
-  std::vector<Tensor> tensors;
-  for (const Variable& result : results) tensors.push_back(tensor_of(result));
   for (const Variable& result : results) {
     const auto n = static_cast<std::size_t>(result.node());
-    const auto k = static_cast<std::size_t>(result.output());
-    if (nodes_[n].function != nullptr && !live.keep[n][k]) nodes_[n].tensors[k] = Tensor();
+    if (nodes_[n].function != nullptr && !live.keep[n][static_cast<std::size_t>(result.output())]) {
+      plan.last_releases.push_back(result);
+    }
+  }
+  plan.results = results;
+  return plan;
+}
+
+std::vector<Tensor> Graph::forward(const ForwardPlan& plan) {
+  for (const ForwardPlan::Action& action : plan.actions) run(action.node, action.releases);
+  std::vector<Tensor> tensors;
+  for (const Variable& result : plan.results) tensors.push_back(tensor_of(result));
+  for (const Variable& value : plan.last_releases) {
+    node_of(value).tensors[static_cast<std::size_t>(value.output())] = Tensor();
   }
   return tensors;
 }

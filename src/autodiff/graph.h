@@ -60,6 +60,18 @@ class Variable {
   int output_ = 0;
 };
 
+/// What a forward pass runs, in order, and what it frees after each function. Found once, it can be run many times.
+struct ForwardPlan {
+  struct Action {
+    int node = 0;
+    std::vector<Variable> releases;
+  };
+  std::vector<Action> actions;
+  std::vector<Variable> results;
+  /// Results that nothing keeps: freed once they are handed out.
+  std::vector<Variable> last_releases;
+};
+
 class Graph {
  public:
   explicit Graph(Engine& engine) : engine_(engine) {}
@@ -84,7 +96,14 @@ class Graph {
 
   /// Runs what `results` depend on and returns their tensors. With a policy, keeps what backward will read; without,
   /// nothing (evaluation).
-  std::vector<Tensor> forward(const std::vector<Variable>& results, const RematPolicy* policy);
+  std::vector<Tensor> forward(const std::vector<Variable>& results, const RematPolicy* policy) {
+    return forward(plan_forward(results, policy));
+  }
+
+  /// The same in two steps: the plan of a graph that is run again and again, its leaves bound anew each time, is found
+  /// once.
+  ForwardPlan plan_forward(const std::vector<Variable>& results, const RematPolicy* policy);
+  std::vector<Tensor> forward(const ForwardPlan& plan);
 
   /// Applies the vjps from the cotangents of results; returns the cotangents of `inputs` (input leaves). Call once,
   /// after `forward` with a policy. Values are released on the way.
@@ -103,8 +122,8 @@ class Graph {
     std::shared_ptr<const Function> function;  // null for leaves
     std::vector<Variable> inputs;
     std::vector<TensorSpec> specs;
-    std::vector<Tensor> tensors;  // per output; undefined when not computed or released
-    std::vector<Tensor> cotangents;
+    std::vector<Tensor> tensors;     // per output; undefined when not computed or released
+    std::vector<Tensor> cotangents;  // per output; none without requires_gradient
     std::vector<bool> cotangent_owned;
     std::string name;
     GradientSlot* slot = nullptr;

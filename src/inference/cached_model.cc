@@ -31,13 +31,18 @@ CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const Inferenc
       weights_(weights),
       options_(options),
       cache_(engine, shape, paged(options)),
-      lengths_(static_cast<std::size_t>(options.cache.sequences), 0) {}
+      lengths_(static_cast<std::size_t>(options.cache.sequences), 0),
+      decode_layers_(engine, shape, weights, [this](std::size_t layer) {
+        LayerCache& cache = cache_.layers()[layer];
+        return std::make_unique<CachedAttention>(cache, cache.ring ? ring_step_ : full_step_);
+      }) {}
 
 Tensor CachedModel::integers(Shape shape, std::span<const std::int32_t> values) {
   return engine_.input({std::move(shape), DType::int32}, std::as_bytes(values));
 }
 
-Tensor CachedModel::run_layers(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention) {
+Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids,
+                               const RecordedLayers::MakeAttention& attention) {
   const LayerRopeTables tables(engine_, shape_, position_ids, DType::float32);
   const auto body = [&](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const std::unique_ptr<LayerAttention> strategy = attention(static_cast<std::size_t>(layer));
@@ -82,7 +87,7 @@ Tensor CachedModel::prefill_chunk(int slot, std::int64_t first, std::span<const 
                      .area = arrays.area};
   }
   std::vector<LayerCache> caches = cache_.sequence(slot);
-  return run_layers(integers({1, tokens}, ids), integers({1, tokens}, positions), [&](std::size_t layer) {
+  return run_prompt(integers({1, tokens}, ids), integers({1, tokens}, positions), [&](std::size_t layer) {
     return std::make_unique<CachedAttention>(caches[layer], steps.at(shape_.layer_windows[layer]));
   });
 }
@@ -152,15 +157,12 @@ std::vector<std::vector<float>> CachedModel::step(std::span<const int> slots, st
   }
   const auto sequences = static_cast<std::int64_t>(batch);
   const Tensor zeros = integers({sequences}, std::vector<std::int32_t>(batch, 0));
-  const DecodeStep full{integers({sequences}, position), zeros, integers({sequences}, length),
-                        options_.batch_invariant};
-  const DecodeStep ring{integers({sequences}, ring_position), zeros, integers({sequences}, ring_length),
-                        options_.batch_invariant};
-  const Tensor hidden =
-      run_layers(integers({sequences, 1}, inputs), integers({sequences, 1}, position_ids), [&](std::size_t layer) {
-        LayerCache& cache = cache_.layers()[layer];
-        return std::make_unique<CachedAttention>(cache, cache.ring ? ring : full);
-      });
+  full_step_ = {integers({sequences}, position), zeros, integers({sequences}, length), options_.batch_invariant};
+  ring_step_ = {integers({sequences}, ring_position), zeros, integers({sequences}, ring_length),
+                options_.batch_invariant};
+  const LayerRopeTables tables(engine_, shape_, integers({sequences, 1}, position_ids), DType::float32);
+  const Tensor embedded = embed_tokens(engine_, shape_, weights_.embedding(), integers({sequences, 1}, inputs));
+  const Tensor hidden = decode_layers_.run(embedded, tables);
   const std::vector<float> all = logits(hidden);
   std::vector<std::vector<float>> result;
   for (const int slot : slots) {

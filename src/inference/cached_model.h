@@ -12,6 +12,7 @@
 #include "inference/generator.h"
 #include "inference/inference_weights.h"
 #include "inference/kv_cache.h"
+#include "inference/recorded_layers.h"
 #include "model/family.h"
 
 namespace maxtext {
@@ -29,6 +30,8 @@ class CachedModel final : public SlotModel {
   /// The engine and the weights must outlive it.
   CachedModel(Engine& engine, const ModelShape& shape, const InferenceWeights& weights,
               const CachedModelOptions& options);
+  CachedModel(const CachedModel&) = delete;  // decode_layers_ refers to its members
+  CachedModel& operator=(const CachedModel&) = delete;
 
   int slots() const override { return static_cast<int>(cache_.options().sequences); }
   std::int64_t max_length() const override { return cache_.options().max_length; }
@@ -52,9 +55,8 @@ class CachedModel final : public SlotModel {
  private:
   /// The hidden states [1, T, E] of a chunk that stands at `first` of sequence `slot`.
   Tensor prefill_chunk(int slot, std::int64_t first, std::span<const std::int32_t> ids);
-  /// The last layer's output from embedded tokens [B, T]; attention of each layer from `attention(layer)`.
-  using MakeAttention = std::function<std::unique_ptr<LayerAttention>(std::size_t layer)>;
-  Tensor run_layers(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention);
+  /// The last layer's output for tokens [1, T] of a prompt.
+  Tensor run_prompt(const Tensor& ids, const Tensor& position_ids, const RecordedLayers::MakeAttention& attention);
   /// Logits [B, T, vocab_size] of hidden states.
   std::vector<float> logits(const Tensor& hidden);
   Tensor integers(Shape shape, std::span<const std::int32_t> values);
@@ -66,6 +68,10 @@ class CachedModel final : public SlotModel {
   CachedModelOptions options_;
   KeyValueCache cache_;
   std::vector<std::int64_t> lengths_;
+  // Of the decode step under way: for layers that keep all positions, and for rings.
+  DecodeStep full_step_;
+  DecodeStep ring_step_;
+  RecordedLayers decode_layers_;
 };
 
 }  // namespace maxtext

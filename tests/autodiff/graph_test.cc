@@ -63,6 +63,26 @@ TEST(Graph, OneValueInBothInputsOfAnAdd) {
   EXPECT_EQ(get<double>(*device, x), random_values<double>(40, 1)) << "an input was written to";
 }
 
+TEST(Graph, APlanIsRunAgainWithOtherLeaves) {
+  CpuDevice device;
+  Graph graph(*device);
+  const Variable x = graph.constant(whole_numbers(*device, 1));
+  const Variable y = graph.constant(whole_numbers(*device, 2));
+  const Variable unused = scale(y, 3);
+  const ForwardPlan plan = graph.plan_forward({add(scale(x, 2), y)}, nullptr);
+  for (int run = 0; run < 3; ++run) {
+    const Tensor other = whole_numbers(*device, 5 * run);
+    graph.bind(x, other);
+    std::vector<double> expected = twice(get<double>(*device, other));
+    const std::vector<double> added = get<double>(*device, whole_numbers(*device, 2));
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
+    EXPECT_EQ(get<double>(*device, graph.forward(plan)[0]), expected) << run;
+  }
+  EXPECT_EQ(graph.runs_of("scale"), 3) << unused.node() << " is not a result";
+  graph.bind(x, Tensor());
+  EXPECT_THAT([&] { graph.forward(plan); }, ThrowsMessage<Error>(HasSubstr("not bound")));
+}
+
 TEST(Graph, ResidualsDoNotCorruptSharedCotangents) {
   CpuDevice device;
   const Tensor x = whole_numbers(*device, 1);
