@@ -156,6 +156,21 @@ TEST_F(BenchCommand, StepTakesConfigurationKeysAndReportsMemory) {
   EXPECT_EQ(parallel[0]["configuration"]["context_parallelism"], 2);
 }
 
+TEST_F(BenchCommand, DecodeMeasuresStepsPromptsAndSharing) {
+  const Json list = figures(
+      "decode base_num_decoder_layers=2 base_emb_dim=64 base_num_query_heads=4 base_num_kv_heads=2 head_dim=16 "
+      "base_mlp_dim=96 vocab_size=128 gemm_sizes=64 read_mebibytes=16 dtypes=bfloat16 cache_dtypes=int8 context=100 "
+      "prompt=30 shared_context=700 sequences=2 steps=3");
+  ASSERT_EQ(list.size(), 3U);
+  // Two bytes a weight (embedding tied), two float32 norms a layer and one, and the context's keys, values and scales.
+  const double weights = 2.0 * (2 * (64 * 64 * 2 + 2 * 64 * 32 + 3 * 64 * 96) + 128 * 64 + 5 * 64);
+  const double context = 2.0 * 100 * 2 * 2 * 2 * (16 + 4);
+  EXPECT_NEAR(list[0]["details"]["bytes_per_step_mib"].get<double>() * 1048576, weights + context, 1e-3);
+  EXPECT_EQ(list[1]["configuration"]["tokens"], 30);
+  EXPECT_EQ(list[2]["configuration"]["devices"], 2);
+  EXPECT_GT(list[2]["rate"].get<double>(), 0);
+}
+
 TEST_F(BenchCommand, ContextComparesRunsAndBalance) {
   const Json list =
       figures("context seq=64 reordering_seq=128 balance_seq=128 vocab_size=128 base_mlp_dim=64 base_emb_dim=64");

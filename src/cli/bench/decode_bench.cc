@@ -1,92 +1,25 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "cli/bench/bench_config.h"
 #include "cli/bench/benchmarks.h"
+#include "cli/bench/decoded_model.h"
 #include "cli/bench/gemm_peak.h"
 #include "cli/bench/report.h"
 #include "cli/bench/stream_read.h"
 #include "cli/bench/team.h"
 #include "config/model_shape.h"
-#include "engines/cpu/cpu_engine.h"
-#include "inference/cached_model.h"
 #include "mesh/thread_transport.h"
 
 namespace maxtext::bench {
 namespace {
 
-struct DecodeCase {
-  DType weights = DType::float32;
-  DType cache = DType::float32;
-  std::int64_t batch = 1;
-  int steps = 0;
-};
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+/// A model on this thread and its team.
+DecodedModel single_model(const ModelShape& shape, const DecodeCase& sizes, std::int64_t max_length, int threads) {
+  ThreadTransport transport{Mesh({1, 1, 1, 1})};
+  return {transport.communicator(0), shape, sizes, max_length, threads};
 }
-
-/// A model of random weights on one device.
-class DecodedModel {
- public:
-  DecodedModel(const ModelShape& shape, const DecodeCase& sizes, std::int64_t max_length, int threads)
-      : sizes_(sizes),
-        engine_({.threads = threads, .fast_few_rows = true}, *communicator_),
-        weights_(engine_, shape, 1, sizes.weights),
-        model_(engine_, shape, weights_, options(sizes, max_length)) {}
-
-  void set_context(std::int64_t length) {
-    context_ = length;
-    for (int slot = 0; slot < model_.slots(); ++slot) model_.pretend_length(slot, length);
-    measure_steps();
-  }
-
-  /// Bytes per second that some steps read at least: the weights, and keys and values of the context.
-  double measure_steps() {
-    std::vector<int> slots;
-    for (int slot = 0; slot < model_.slots(); ++slot) slots.push_back(slot);
-    const std::vector<std::int32_t> ids(slots.size(), 1);
-    const auto start = std::chrono::steady_clock::now();
-    for (int step = 0; step < sizes_.steps; ++step) model_.step(slots, ids);
-    const double seconds = seconds_since(start) / sizes_.steps;
-    for (int slot = 0; slot < model_.slots(); ++slot) model_.shorten(slot, context_);
-    return bytes_per_step() / seconds;
-  }
-
-  double bytes_per_step() const {
-    const KeyValueCache& cache = model_.cache();
-    const double per_position =
-        static_cast<double>(cache.bytes()) / static_cast<double>(cache.capacity() * model_.slots());
-    return static_cast<double>(weights_.bytes_per_step()) +
-           per_position * static_cast<double>(context_ * model_.slots());
-  }
-  double weight_bytes() const { return static_cast<double>(weights_.bytes_per_step()); }
-
-  /// Seconds to read a prompt of `tokens`.
-  double measure_prompt(std::int64_t tokens) {
-    const std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens), 1);
-    const auto start = std::chrono::steady_clock::now();
-    model_.prefill(0, ids);
-    return seconds_since(start);
-  }
-
- private:
-  static CachedModelOptions options(const DecodeCase& sizes, std::int64_t max_length) {
-    CachedModelOptions options;
-    options.cache = {.sequences = sizes.batch, .max_length = max_length, .dtype = sizes.cache};
-    return options;
-  }
-
-  DecodeCase sizes_;
-  ThreadTransport transport_{Mesh({1, 1, 1, 1})};
-  std::unique_ptr<Communicator> communicator_ = transport_.communicator(0);
-  CpuEngine engine_;
-  InferenceWeights weights_;
-  CachedModel model_;
-  std::int64_t context_ = 0;
-};
 
 /// 2 · parameters of the layers a token, causal attention, and the head once.
 double prompt_flops(const ModelShape& shape, std::int64_t tokens) {
@@ -105,11 +38,12 @@ void measure_decoding(const ModelShape& shape, const Settings& settings, DecodeC
   StreamRead read(settings.integer("read_mebibytes") << 20, threads);
   const int streams = best_streams(read, {1, 2, 4, 8});
   for (const std::int64_t context : contexts) {
-    DecodedModel model(shape, sizes, context + 64, threads);
+    DecodedModel model = single_model(shape, sizes, context + sizes.steps, threads);
     model.set_context(context);
+    const double bytes = model.bytes_per_step();
     const Measurement measured =
-        alternate([&] { return read.measure(streams); }, [&] { return model.measure_steps(); }, options);
-    const double steps_per_second = measured.rate / model.bytes_per_step();
+        alternate([&] { return read.measure(streams); }, [&] { return bytes * model.measure_steps(); }, options);
+    const double steps_per_second = measured.rate / bytes;
     report.add("decode step, bytes read",
                {{"context", context},
                 {"batch", sizes.batch},
@@ -118,7 +52,7 @@ void measure_decoding(const ModelShape& shape, const Settings& settings, DecodeC
                "best read", measured, kGigabytes,
                {{"tokens_per_second", steps_per_second * static_cast<double>(sizes.batch)},
                 {"weight_mib", model.weight_bytes() / 1048576.0},
-                {"bytes_per_step_mib", model.bytes_per_step() / 1048576.0}});
+                {"bytes_per_step_mib", bytes / 1048576.0}});
   }
 }
 
@@ -127,7 +61,7 @@ void measure_prompts(const ModelShape& shape, const Settings& settings, DecodeCa
   SquareProduct product(peak_size(settings));
   for (const std::int64_t tokens : settings.integers("prompt")) {
     sizes.batch = 1;
-    DecodedModel model(shape, sizes, tokens + 64, threads);
+    DecodedModel model = single_model(shape, sizes, tokens, threads);
     model.measure_prompt(tokens);
     const double flops = prompt_flops(shape, tokens);
     const Measurement measured =
@@ -137,13 +71,33 @@ void measure_prompts(const ModelShape& shape, const Settings& settings, DecodeCa
   }
 }
 
+void measure_sharing(const ModelShape& shape, const Settings& settings, const DecodeCase& sizes, Report& report) {
+  const auto devices = static_cast<int>(settings.integer("devices"));
+  for (const std::int64_t context : settings.integers("shared_context")) {
+    SharedModel one(1, shape, sizes, context);
+    SharedModel several(devices, shape, sizes, context);
+    const auto rate = [&](SharedModel& model) { return model.measure_steps() * static_cast<double>(sizes.batch); };
+    report.add("KV cache shared by devices, tokens/s",
+               {{"context", context},
+                {"devices", devices},
+                {"batch", sizes.batch},
+                {"weights", dtype_name(sizes.weights)},
+                {"kv_cache", dtype_name(sizes.cache)}},
+               "one device on all cores",
+               alternate([&] { return rate(one); }, [&] { return rate(several); }, protocol_options(settings)),
+               kTokens);
+  }
+}
+
 }  // namespace
 
 std::vector<Setting> decode_settings() {
   std::vector<Setting> list = protocol_settings();
   list.push_back(threads_setting());
   list.push_back(gemm_sizes_setting());
-  list.push_back({"parts", "steps,prompts", "what is measured"});
+  list.push_back({"parts", "steps,prompts,sharing", "what is measured"});
+  list.push_back({"devices", "2", "devices that share the cache, in the part sharing"});
+  list.push_back({"shared_context", "65536", "positions in the cache, in the part sharing"});
   list.push_back({"context", "0,2048,8192,32768", "positions in the cache at a decode step"});
   list.push_back({"prompt", "512,4096", "tokens of a prompt"});
   list.push_back({"dtypes", "float32,bfloat16", "how weights are stored: float32, bfloat16, float16"});
@@ -160,12 +114,13 @@ Json decode_bench(const Assignments& assignments) {
   const ModelShape shape = model_shape(bench_config(decode_preset(), overrides));
   const int threads = use_team(settings);
   Report report("decode", threads);
-  for (const std::string& part : settings.words("parts", {"steps", "prompts"})) {
+  for (const std::string& part : settings.words("parts", {"steps", "prompts", "sharing"})) {
     for (const std::string& dtype : settings.words("dtypes", {"float32", "bfloat16", "float16"})) {
       for (const std::string& cache : settings.words("cache_dtypes", {"float32", "bfloat16", "float16", "int8"})) {
         const DecodeCase sizes{parse_dtype(dtype), parse_dtype(cache), settings.integer("sequences"),
                                static_cast<int>(settings.integer("steps"))};
         if (part == "steps") measure_decoding(shape, settings, sizes, threads, report);
+        if (part == "sharing") measure_sharing(shape, settings, sizes, report);
         if (part == "prompts") measure_prompts(shape, settings, sizes, threads, report);
       }
     }
