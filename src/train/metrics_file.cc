@@ -87,6 +87,10 @@ MetricsFile::MetricsFile(const fs::path& path) : path_(path) {
 
 void MetricsFile::open() {
   if (file_ >= 0) close(std::exchange(file_, -1));
+  std::error_code ignored;
+  if (fs::is_fifo(path_, ignored)) {  // opening it would wait for a reader
+    fail_config("metrics_file={}: is a pipe, and lines of earlier steps have to be read back", path_.string());
+  }
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file_ < 0) fail_config("metrics_file={}: cannot be written: {}", path_.string(), std::strerror(errno));
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <random>
 
@@ -179,6 +180,10 @@ TEST_F(TextReaderTest, MissingSourcesAreConfigErrorsThatNameTheKey) {
               ThrowsMessage<ConfigError>(EndsWith("/*.nothing")));
   EXPECT_THAT([&] { expand_sources("train_files", {folder_.string()}); },
               ThrowsMessage<ConfigError>(HasSubstr("no files to read in folder")));
+  const std::string pipe = folder_.string() + "/pipe.txt";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT([&] { expand_sources("train_files", {pipe}); },
+              ThrowsMessage<ConfigError>("train_files: " + pipe + " is not a regular file"));
 }
 
 }  // namespace

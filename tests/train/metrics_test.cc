@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::read_file;
 using testing::TemporaryDirectory;
+using ::testing::ThrowsMessage;
 using testing::write_file;
 
 StepMetrics example(std::int64_t step, double loss = 5.1204) {
@@ -67,6 +69,13 @@ TEST(StepLine, IsExactlyTheDocumentedOne) {
 TEST(StepLine, EvalLineHasPerplexity) {
   EXPECT_EQ(eval_line(3, 2.0, 8190),
             "Completed eval after train step 3, loss=2.000, perplexity=7.389, total_weights=8190");
+}
+
+TEST(StepLine, WhatIsNotANumberHasNoSign) {
+  StepMetrics metrics = example(3);
+  metrics.loss = metrics.grad_norm = -std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(step_line(metrics), HasSubstr("loss: nan, grad_norm: nan,"));
+  EXPECT_THAT(eval_line(3, metrics.loss, 1), HasSubstr("loss=nan, perplexity=nan,"));
 }
 
 TEST(StepMetrics, RatesAreWorkOverTimeAndNeverInfinite) {
@@ -245,6 +254,13 @@ TEST(MetricsFile, UnwritablePathIsAnErrorThatNamesIt) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("metrics_file=/proc/no/such/metrics.jsonl: cannot be written"));
   }
+}
+
+TEST(MetricsFile, APipeIsAnErrorAtOnce) {
+  const TemporaryDirectory directory;
+  const std::string pipe = (directory.path() / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT([&] { MetricsFile file{pipe}; }, ThrowsMessage<ConfigError>(HasSubstr("is a pipe")));
 }
 
 /// Runs in a child process, whose file size limit stands in for a full disk: a write crosses it and is cut short.
