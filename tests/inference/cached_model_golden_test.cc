@@ -65,7 +65,7 @@ class CachedHfModel : public ::testing::TestWithParam<std::string> {
     std::vector<float> result;
     run_cached_model(shape_, *weights_, options, [&](CachedModel& model, int device) {
       const std::vector<std::int32_t> tokens = ids(prompt);
-      std::vector<float> logits = model.prefill(0, std::span(tokens).first(1));
+      std::vector<float> logits = model.prefill(0, std::span(tokens).first(1), {});
       for (std::size_t t = 1; t <= tokens.size(); ++t) {
         if (device == 0) result.insert(result.end(), logits.begin(), logits.end());
         if (t < tokens.size()) logits = model.step(std::vector<int>{0}, std::span(tokens).subspan(t, 1))[0];
@@ -120,7 +120,7 @@ TEST_P(CachedHfModel, AnswersAreThoseOfTransformersAloneAndInABatch) {
 TEST_P(CachedHfModel, LogitsOfTheAnswerAreThoseOfTransformers) {
   run_cached_model(shape_, *weights_, options(2), [&](CachedModel& model, int) {
     const std::vector<std::int32_t> greedy = ids_of(*golden_, "prompt1.greedy_ids");
-    std::vector<float> logits = model.prefill(1, ids("prompt1"));
+    std::vector<float> logits = model.prefill(1, ids("prompt1"), {});
     std::vector<float> actual;
     for (const std::int32_t id : greedy) {
       actual.insert(actual.end(), logits.begin(), logits.end());
