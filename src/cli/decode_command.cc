@@ -133,6 +133,7 @@ int decode_command(const Arguments& arguments) {
   const Config config = load_command_config(rest);
   JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
+  for (const std::string& warning : setup.files.warnings) fmt::print(stderr, "{}\n", warning);
   if (setup.files.weights == nullptr) {
     fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
                setup.weights_seed);
