@@ -6,8 +6,11 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "engines/cpu/cpu_engine.h"
 #include "inference/generator.h"
+#include "mesh/thread_transport.h"
 #include "model/hf_config.h"
+#include "model/layout.h"
 #include "tensor/safetensors.h"
 #include "testing/compare.h"
 #include "testing/fixtures.h"
@@ -84,6 +87,28 @@ class CachedHfModel : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<WeightSource> weights_;
   std::unique_ptr<SafetensorsFile> golden_;
 };
+
+/// So the tolerances above hold for bfloat16 weights multiplied as they are, not for a float32 copy of them.
+TEST_P(CachedHfModel, WeightsStayInTheFileAsTheyAreStored) {
+  const DType stored = GetParam() == "llama-bf16" ? DType::bfloat16 : DType::float32;
+  ThreadTransport transport{Mesh({1, 1, 1, 1})};
+  const std::unique_ptr<Communicator> communicator = transport.communicator(0);
+  CpuEngine engine({.threads = 1}, *communicator);
+  const InferenceWeights weights(engine, shape_, *weights_);
+  std::int64_t bytes = 0;
+  const ModelLayout layout = model_layout(shape_, 1);
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    for (std::size_t k = 0; k < layout.groups[g].parameters.size(); ++k) {
+      const Tensor& tensor = weights.group(g)[k];
+      const std::string& name = layout.groups[g].parameters[k].name;
+      EXPECT_EQ(tensor.dtype(), stored) << name;
+      EXPECT_EQ(engine.host_bytes(tensor).data(), weights_->mapped(name).get()) << name;
+      bytes += tensor.spec().bytes();
+    }
+  }
+  EXPECT_EQ(engine.memory().borrowed_bytes(), bytes);
+  EXPECT_EQ(engine.memory().live_bytes(), 0);
+}
 
 TEST_P(CachedHfModel, PrefillInChunksGivesTheLogitsOfEveryPosition) {
   for (const std::string prompt : {"prompt0", "prompt1", "long"}) {
