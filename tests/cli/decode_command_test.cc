@@ -166,7 +166,6 @@ TEST_F(DecodeCommand, CtrlCEndsTheAnswersAndStillPrintsTheStatistics) {
   EXPECT_THAT(result.error, HasSubstr("tokens/s"));
   const Json answer = Json::parse(testing::read_file(json)).at("answers").at(0);
   EXPECT_EQ(answer.at("finish_reason"), "cancelled");
-  EXPECT_GT(answer.at("ids").size(), 0U);
   EXPECT_LT(answer.at("ids").size(), 999996U);
 }
 

@@ -121,8 +121,13 @@ TEST_P(CachedHfModel, PrefillInChunksGivesTheLogitsOfEveryPosition) {
 }
 
 TEST_P(CachedHfModel, StepByStepGivesTheLogitsOfEveryPosition) {
-  for (const std::string prompt : {"prompt0", "long"})
-    expect_logits(stepwise_logits(options(), prompt), prompt, "steps");
+  for (const bool fast_few_rows : {true, false}) {
+    for (const std::string prompt : {"prompt0", "long"}) {
+      DeviceRunOptions run = options();
+      run.fast_few_rows = fast_few_rows;
+      expect_logits(stepwise_logits(run, prompt), prompt, fast_few_rows ? "decode's kernels" : "training's kernels");
+    }
+  }
 }
 
 TEST_P(CachedHfModel, AnswersAreThoseOfTransformersAloneAndInABatch) {
