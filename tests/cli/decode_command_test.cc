@@ -383,6 +383,9 @@ TEST_F(DecodeCommand, CheckLogitsNeedsALimitAndGoldenLogits) {
   const std::string check = "check-logits configs/base.yml load_parameters_path='" + model() + "' ";
   expect_error(check + "--golden_logits_path '" + model() + "'", "--atol or --max_kl_div");
   expect_error(check + "--golden_logits_path /nonexistent --atol 1", "/nonexistent");
+  write("golden.safetensors", "12345678{}");
+  expect_error(check + "--golden_logits_path '" + path("golden.safetensors") + "' --atol 1",
+               "golden logits " + path("golden.safetensors") + ": the safetensors header claims");
 }
 
 }  // namespace
