@@ -36,6 +36,7 @@ class CachedModelTest : public ::testing::Test {
   }
 
   const ModelShape& shape() const { return shape_; }
+  const WeightSource& weights() const { return *weights_; }
   std::int64_t window() const { return std::ranges::max(shape_.layer_windows); }
 
   /// `count` ids: those of the fixture, over and over.
@@ -113,6 +114,24 @@ TEST_F(CachedModelTest, AtTheEdgesOfARingLogitsAreThoseOfTheTrainingForward) {
       }
     }
   }
+}
+
+TEST_F(CachedModelTest, APromptThatIsCancelledLeavesAnEmptySlotThatTakesAnother) {
+  open("mistral");
+  const Ids prompt = ids(40);
+  const Logits expected = whole(prompt);
+  DeviceRunOptions options;
+  options.model.cache.max_length = 100;
+  options.model.prefill_chunk = 10;
+  run_cached_model(shape(), weights(), options, [&](CachedModel& model, int) {
+    int asked = 0;
+    EXPECT_TRUE(model.prefill(0, ids(60), [&] { return ++asked == 3; }).empty());
+    EXPECT_EQ(asked, 3) << "before every part";
+    EXPECT_EQ(model.length(0), 0);
+    const Logits last = model.prefill(0, prompt, [&] { return ++asked < 0; });
+    EXPECT_EQ(asked, 7);
+    EXPECT_LE(max_abs_difference(last, std::span(expected).last(last.size())), kTolerance);
+  });
 }
 
 double relative_error(const Logits& actual, const Logits& expected) {
