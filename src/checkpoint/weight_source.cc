@@ -1,6 +1,8 @@
 #include "checkpoint/weight_source.h"
 
 #include <algorithm>
+#include <array>
+#include <fstream>
 #include <utility>
 
 #include "base/error.h"
@@ -78,11 +80,31 @@ bool is_checkpoints_folder(const std::filesystem::path& path) {
                      [](const auto& entry) { return parse_step(entry.path().filename().string()).has_value(); });
 }
 
+/// llama.cpp's format, which begins with its name.
+bool is_gguf(const std::filesystem::path& file) {
+  constexpr std::string_view kMagic = "GGUF";
+  std::array<char, kMagic.size()> begin{};
+  std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
+  return std::string_view(begin.data(), begin.size()) == kMagic;
+}
+
+void refuse_gguf(const std::filesystem::path& file) {
+  if (!is_gguf(file)) return;
+  fail_config(
+      "{}: GGUF files are not supported yet: expected a Hugging Face directory, a .safetensors file, a run directory "
+      "or a checkpoint",
+      file.string());
+}
+
 /// What a wrong path looks like, in contrast to files that are there and damaged.
 void check_has_weights(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
+  if (fs::is_regular_file(path)) refuse_gguf(path);
   if (!fs::is_directory(path)) return;
   if (fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json")) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    if (entry.is_regular_file()) refuse_gguf(entry.path());
+  }
   fail_config(
       "{}: no weights: expected a Hugging Face directory (model.safetensors or model.safetensors.index.json), a run "
       "directory or a checkpoint",

@@ -141,6 +141,7 @@ void save_logits(const std::string& path, const std::vector<GoldenSequence>& seq
 bool check_sequences(const Config& config, const CheckOptions& options) {
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to check");
+  for (const std::string& warning : files.warnings) fmt::print(stderr, "{}\n", warning);
   const Mesh mesh(resolve_mesh(config));
   const ReorderStrategy reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   const DecodeEnvironment training = cpu_environment(config, false);

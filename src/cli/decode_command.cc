@@ -14,7 +14,6 @@
 #include "cli/json_file.h"
 #include "inference/decode.h"
 #include "mesh/device_program.h"
-#include "train/memory_use.h"
 #include "train/signals.h"
 
 namespace maxtext {
@@ -82,24 +81,25 @@ Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Spe
           {"memory",
            {{"weight_bytes", report.weight_bytes},
             {"kv_cache_bytes", report.cache_bytes},
-            {"peak_resident_bytes", peak_resident_bytes()}}}};
+            {"peak_resident_bytes", report.peak_resident_bytes}}}};
 }
 
 void print_statistics(const DecodeSetup& setup, const DecodeReport& report, const Speeds& speeds) {
   const GenerationTimes& times = report.outcome.times;
+  std::size_t answer_tokens = 0;
+  for (const TextAnswer& answer : report.outcome.answers) answer_tokens += answer.ids.size();
   fmt::print(stderr,
              "loaded in {:.3f} s, first token after {:.3f} s; prompt: {} tokens, {:.1f} tokens/s; answer: {} tokens, "
              "{:.1f} tokens/s",
              report.load_seconds, times.first_token_seconds, times.prefill_tokens, speeds.prefill_tokens_per_second,
-             times.decode_tokens + (times.prefill_tokens > 0 ? static_cast<std::int64_t>(setup.requests.size()) : 0),
-             speeds.decode_tokens_per_second);
+             answer_tokens, speeds.decode_tokens_per_second);
   if (times.decode_steps > 0) {
     fmt::print(stderr, " ({:.2f} GB/s of weights, {:.0f}% of read bandwidth)", speeds.bytes_per_second / kGigabyte,
                100 * speeds.share_of_bandwidth);
   }
   fmt::print(stderr, "; KV cache {:.1f} MiB, peak memory {:.1f} MiB\n",
              static_cast<double>(report.cache_bytes) / 1048576.0,
-             static_cast<double>(peak_resident_bytes()) / 1048576.0);
+             static_cast<double>(report.peak_resident_bytes) / 1048576.0);
   if (!setup.requests.front().sampling.greedy) fmt::print(stderr, "decode_sampling_seed={}\n", setup.sampling_seed);
 }
 
@@ -133,6 +133,7 @@ int decode_command(const Arguments& arguments) {
   const Config config = load_command_config(rest);
   JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
+  for (const std::string& warning : setup.files.warnings) fmt::print(stderr, "{}\n", warning);
   if (setup.files.weights == nullptr) {
     fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
                setup.weights_seed);

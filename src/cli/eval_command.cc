@@ -52,6 +52,7 @@ int eval_command(const Arguments& arguments) {
   JsonFile file(json_path);
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
+  for (const std::string& warning : files.warnings) fmt::print(stderr, "{}\n", warning);
   const MeshSizes sizes = resolve_mesh(config);
   EvaluationOptions evaluation;
   evaluation.rows_per_batch = resolve_batch(config, sizes).micro;

@@ -102,11 +102,13 @@ void CachedModel::prefill_all(int slot, std::span<const std::int32_t> ids, const
   lengths_.at(static_cast<std::size_t>(slot)) = static_cast<std::int64_t>(ids.size());
 }
 
-std::vector<float> CachedModel::prefill(int slot, std::span<const std::int32_t> ids) {
+std::vector<float> CachedModel::prefill(int slot, std::span<const std::int32_t> ids, const Cancel& cancel) {
   if (ids.empty()) fail("a prompt has to have a token");
+  lengths_.at(static_cast<std::size_t>(slot)) = 0;
   const auto chunk = static_cast<std::size_t>(options_.prefill_chunk);
   Tensor hidden;
   for (std::size_t first = 0; first < ids.size(); first += chunk) {
+    if (cancel && cancel()) return {};
     const auto part = ids.subspan(first, std::min(chunk, ids.size() - first));
     hidden = prefill_chunk(slot, static_cast<std::int64_t>(first), part);
   }

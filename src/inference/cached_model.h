@@ -35,7 +35,7 @@ class CachedModel final : public SlotModel {
 
   int slots() const override { return static_cast<int>(cache_.options().sequences); }
   std::int64_t max_length() const override { return cache_.options().max_length; }
-  std::vector<float> prefill(int slot, std::span<const std::int32_t> ids) override;
+  std::vector<float> prefill(int slot, std::span<const std::int32_t> ids, const Cancel& cancel) override;
   std::vector<std::vector<float>> step(std::span<const int> slots, std::span<const std::int32_t> ids) override;
 
   /// As prefill, with the logits of every position: visit(position of the first row, logits [rows, vocab_size]) for

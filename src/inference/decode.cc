@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "mesh/thread_transport.h"
+#include "train/memory_use.h"
 
 namespace maxtext {
 namespace {
@@ -49,6 +50,7 @@ DecodeReport decode(const DecodeSetup& setup, const DecodeEnvironment& environme
     report.weight_bytes_per_step = weights.bytes_per_step() * setup.devices;
     report.cache_bytes = model.cache().bytes() * setup.devices;
   });
+  report.peak_resident_bytes = peak_resident_bytes();
   return report;
 }
 

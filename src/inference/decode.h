@@ -13,6 +13,8 @@ struct DecodeReport {
   /// Of the weights that a step reads, all devices together.
   std::int64_t weight_bytes_per_step = 0;
   std::int64_t cache_bytes = 0;  ///< of all devices, at the end
+  /// Of the process until here, mapped weights included: what a caller does afterwards is not in it.
+  std::int64_t peak_resident_bytes = 0;
 };
 
 /// Answers all requests of `setup`. The listener is called on one device's thread.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
+#include "base/available_memory.h"
 #include "base/error.h"
 #include "inference/prompts.h"
 #include "model/layout.h"
@@ -79,17 +81,17 @@ std::int64_t weight_bytes(const ModelFiles& files) {
 }
 
 void check_memory(const DecodeSetup& setup) {
-  const std::int64_t available = available_memory();
+  const std::optional<std::int64_t> available = available_memory();
   const std::int64_t weights = weight_bytes(setup.files);
   CacheOptions cache = setup.model.cache;
   cache.page = setup.model.prefill_chunk;
   const std::int64_t keys = cache_bytes(setup.files.shape, cache, cache.max_length, setup.devices) * setup.devices;
-  if (available == 0 || weights + keys <= available) return;
+  if (!available || weights + keys <= *available) return;
   fail_config(
       "not enough memory: {:.2f} GiB of weights and {:.2f} GiB of KV cache for {} sequences of "
       "max_target_length={} are needed, {:.2f} GiB are available",
       static_cast<double>(weights) / kGibibyte, static_cast<double>(keys) / kGibibyte, cache.sequences,
-      cache.max_length, static_cast<double>(available) / kGibibyte);
+      cache.max_length, static_cast<double>(*available) / kGibibyte);
 }
 
 }  // namespace

@@ -33,8 +33,4 @@ DecodeSetup decode_setup(const Config& config);
 /// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.
 SamplingOptions sampling_options(const Config& config);
 
-/// Memory that a process may still take, in bytes: the least of what the system has available and of what the limits of
-/// its control group leave. 0 when neither can be read.
-std::int64_t available_memory();
-
 }  // namespace maxtext

@@ -26,7 +26,7 @@ class Run {
 
   GenerationOutcome run() {
     while (!cancelled() && (fill_slots() || busy())) {
-      if (busy()) step();
+      if (busy() && !cancelled_) step();
     }
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       if (outcome_.generations[i].finish_reason == FinishReason::none) finish(i, FinishReason::cancelled);
@@ -44,7 +44,10 @@ class Run {
     }
   }
 
-  bool cancelled() const { return listener_.cancel && listener_.cancel(); }
+  bool cancelled() {
+    cancelled_ = cancelled_ || (listener_.cancel && listener_.cancel());
+    return cancelled_;
+  }
 
   bool busy() const {
     for (const std::optional<std::size_t>& slot : slots_) {
@@ -56,8 +59,8 @@ class Run {
   /// Gives waiting requests to free slots; true when there was one.
   bool fill_slots() {
     bool filled = false;
-    for (std::size_t slot = 0; slot < slots_.size() && !waiting_.empty(); ++slot) {
-      if (slots_[slot] || cancelled()) continue;
+    for (std::size_t slot = 0; slot < slots_.size() && !waiting_.empty() && !cancelled_; ++slot) {
+      if (slots_[slot]) continue;
       const std::size_t request = waiting_.front();
       waiting_.pop_front();
       slots_[slot] = request;
@@ -70,7 +73,8 @@ class Run {
   void prefill(std::size_t slot, std::size_t request) {
     const Clock::time_point start = Clock::now();
     const std::vector<std::int32_t>& prompt = requests_[request].prompt;
-    const std::vector<float> logits = model_.prefill(static_cast<int>(slot), prompt);
+    const std::vector<float> logits = model_.prefill(static_cast<int>(slot), prompt, [this] { return cancelled(); });
+    if (cancelled_) return;
     outcome_.times.prefill_seconds += seconds_since(start);
     outcome_.times.prefill_tokens += static_cast<std::int64_t>(prompt.size());
     take(slot, logits);
@@ -143,6 +147,7 @@ class Run {
   GenerationOutcome outcome_;
   Clock::time_point start_ = Clock::now();
   bool first_ = true;
+  bool cancelled_ = false;
 };
 
 }  // namespace

@@ -20,8 +20,11 @@ class SlotModel {
   virtual int slots() const = 0;
   /// The longest sequence that a slot holds.
   virtual std::int64_t max_length() const = 0;
-  /// Forgets the slot's sequence, reads `ids` (at least one) and returns the logits [vocab_size] of the next token.
-  virtual std::vector<float> prefill(int slot, std::span<const std::int32_t> ids) = 0;
+  /// Forgets the slot's sequence, reads `ids` (at least one) and returns the logits [vocab_size] of the next token. A
+  /// long prompt is read in parts: before each of them `cancel` is asked unless it is empty, and when it says true the
+  /// slot is left empty and there are no logits.
+  using Cancel = std::function<bool()>;
+  virtual std::vector<float> prefill(int slot, std::span<const std::int32_t> ids, const Cancel& cancel) = 0;
   /// Appends ids[i] to the sequence of slots[i] (distinct) and returns the logits of the next tokens, in that order.
   virtual std::vector<std::vector<float>> step(std::span<const int> slots, std::span<const std::int32_t> ids) = 0;
 };
@@ -50,7 +53,7 @@ struct GenerationListener {
   std::function<bool(std::size_t request, std::int32_t id)> token;
   /// After the request's last token. May be empty.
   std::function<void(std::size_t request, FinishReason reason)> finished;
-  /// Asked before every prefill and step; true ends all. May be empty.
+  /// Asked before every step and every part of a prompt until it says true, which ends all. May be empty.
   std::function<bool()> cancel;
 };
 

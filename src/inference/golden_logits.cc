@@ -45,9 +45,17 @@ std::vector<GoldenSequence> read_jsonl(const fs::path& path) {
   return sequences;
 }
 
+SafetensorsFile open_golden(const fs::path& path) {
+  try {
+    return SafetensorsFile(path);
+  } catch (const Error& error) {
+    fail_config("golden logits {}", error.what());  // which names the file
+  }
+}
+
 std::vector<GoldenSequence> read_tensors(const fs::path& path) {
   constexpr std::string_view kIds = ".input_ids";
-  const SafetensorsFile file(path);
+  const SafetensorsFile file = open_golden(path);
   std::vector<GoldenSequence> sequences;
   for (const SafetensorsEntry& entry : file.entries()) {
     if (!entry.name.ends_with(kIds)) continue;

@@ -1,15 +1,21 @@
 #include "inference/model_files.h"
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
 
 #include "base/error.h"
 #include "model/hf_config.h"
+#include "model/layout.h"
 
 namespace maxtext {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 
 json read_json_if_there(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -19,13 +25,99 @@ json read_json_if_there(const fs::path& path) {
   return value;
 }
 
-/// Errors of files that a key names are errors of that key.
-std::unique_ptr<WeightSource> open_source(const std::string& path) {
+/// Errors of files to which load_parameters_path leads are errors of that key.
+template <typename Open>
+auto name_key_in_errors(const Config& config, const Open& open) {
   try {
-    return open_weights(path);
+    return open();
   } catch (const Error& error) {
-    fail_config("load_parameters_path={}: {}", path, error.what());
+    fail_config("load_parameters_path={}: {}", config.text("load_parameters_path"), error.what());
   }
+}
+
+ModelShape described_shape(const json& hf_config) {
+  if (!hf_config.is_object() || hf_config.empty()) {
+    fail_config("there is no config.json; name the model with model_name");
+  }
+  return parse_hf_config(hf_config.dump(), "config.json");
+}
+
+/// Whether two matrices are the same, by some of their rows: another head is another one nearly everywhere, and all of
+/// it would be much to read for a warning.
+bool looks_equal(const WeightSource& weights, std::string_view a, std::string_view b) {
+  constexpr std::int64_t kRows = 64;
+  const TensorSpec spec = weights.spec(a);
+  if (weights.spec(b).shape != spec.shape || spec.shape.size() != 2) return false;
+  std::vector<float> row_of_a(static_cast<std::size_t>(spec.shape[1]));
+  std::vector<float> row_of_b(row_of_a.size());
+  const std::int64_t stride = std::max<std::int64_t>(1, spec.shape[0] / kRows);
+  for (std::int64_t row = 0; row < spec.shape[0]; row += stride) {
+    weights.read_range_as_float(a, row * spec.shape[1], row_of_a);
+    weights.read_range_as_float(b, row * spec.shape[1], row_of_b);
+    if (row_of_a != row_of_b) return false;
+  }
+  return true;
+}
+
+/// What config.json says of the head against what is stored: such files are published, and none of them is useless.
+void settle_head(ModelFiles& files, const std::string& where) {
+  const WeightSource& weights = *files.weights;
+  if (!weights.contains(kEmbedding)) return;
+  const bool stored = weights.contains(kHead);
+  if (!files.shape.tie_word_embeddings && !stored) {
+    files.shape.tie_word_embeddings = true;
+    files.warnings.push_back(
+        fmt::format("warning: {}: there is no {}, though tie_word_embeddings is false: {} is taken for it", where,
+                    kHead, kEmbedding));
+  } else if (files.shape.tie_word_embeddings && stored && !looks_equal(weights, kHead, kEmbedding)) {
+    files.warnings.push_back(
+        fmt::format("warning: {}: {} is not {}, though tie_word_embeddings is true: the embedding is used; with "
+                    "tie_word_embeddings=false in config.json it would be {}",
+                    where, kHead, kEmbedding, kHead));
+  }
+}
+
+void check_tensor(const ParameterInfo& parameter, const WeightSource& weights) {
+  if (!weights.contains(parameter.name)) {
+    fail_config("there is no tensor '{}', expected with the shape {}", parameter.name, to_string(parameter.shape));
+  }
+  const TensorSpec stored = weights.spec(parameter.name);
+  if (stored.shape != parameter.shape) {
+    fail_config("tensor '{}': expected the shape {}, found {}", parameter.name, to_string(parameter.shape),
+                to_string(stored.shape));
+  }
+  if (stored.dtype != DType::float32 && stored.dtype != DType::bfloat16 && stored.dtype != DType::float16) {
+    fail_config("tensor '{}': expected float32, bfloat16 or float16, found {}", parameter.name,
+                dtype_name(stored.dtype));
+  }
+}
+
+/// Tensors that a model does not have would be passed over, a bias, say, and the answers be those of another model.
+void check_tensors(const ModelFiles& files) {
+  std::set<std::string_view> expected{kHead};  // beside a tied embedding it is left unread
+  const ModelLayout layout = model_layout(files.shape, 1);
+  for (const ParameterGroup& group : layout.groups) {
+    for (const ParameterInfo& parameter : group.parameters) {
+      check_tensor(parameter, *files.weights);
+      expected.insert(parameter.name);
+    }
+  }
+  for (const std::string& name : files.weights->names()) {
+    // Old files keep RoPE's frequencies, which follow from the configuration.
+    if (expected.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
+    fail_config("tensor '{}' is not part of this model", name);
+  }
+}
+
+void open_files(const Config& config, const std::string& path, ModelFiles& files) {
+  files.weights = open_weights(path);
+  const json hf_config = files.weights->hf_config();
+  if (config.text("model_name") == "default") files.shape = described_shape(hf_config);
+  settle_head(files, "load_parameters_path=" + path);
+  check_tensors(files);
+  files.stop_ids = eos_ids(hf_config, "config.json");
+  files.stop_ids.merge(
+      eos_ids(read_json_if_there(fs::path(path) / "generation_config.json"), "generation_config.json"));
 }
 
 }  // namespace
@@ -36,7 +128,8 @@ std::set<std::int32_t> eos_ids(const json& config, const std::string& name) {
   const json list = found->is_array() ? *found : json::array({*found});
   std::set<std::int32_t> ids;
   for (const json& id : list) {
-    if (!id.is_number_integer()) fail_config("{}: eos_token_id: expected a number or a list of them", name);
+    const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max();
+    if (!fits) fail_config("{}: eos_token_id={}: expected a token's number or a list of them", name, found->dump());
     ids.insert(id.get<std::int32_t>());
   }
   return ids;
@@ -45,23 +138,8 @@ std::set<std::int32_t> eos_ids(const json& config, const std::string& name) {
 ModelFiles open_model_files(const Config& config) {
   const std::string& path = config.text("load_parameters_path");
   ModelFiles files;
-  if (path.empty()) {
-    files.shape = model_shape(config);
-    return files;
-  }
-  files.weights = open_source(path);
-  const json hf_config = files.weights->hf_config();
-  const bool described = hf_config.is_object() && !hf_config.empty();
-  if (config.text("model_name") != "default") {
-    files.shape = model_shape(config);
-  } else if (described) {
-    files.shape = parse_hf_config(hf_config.dump(), (fs::path(path) / "config.json").string());
-  } else {
-    fail_config("load_parameters_path={}: there is no config.json; name the model with model_name", path);
-  }
-  files.stop_ids = eos_ids(hf_config, path + ": config.json");
-  const fs::path generation = fs::path(path) / "generation_config.json";
-  files.stop_ids.merge(eos_ids(read_json_if_there(generation), generation.string()));
+  if (path.empty() || config.text("model_name") != "default") files.shape = model_shape(config);
+  if (!path.empty()) name_key_in_errors(config, [&] { open_files(config, path, files); });
   return files;
 }
 
@@ -70,9 +148,11 @@ std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config) {
   const std::string& type = config.text("tokenizer_type");
   if (!path.empty() || type == "bytes") return open_tokenizer(path, type);
   const fs::path model = config.text("load_parameters_path");
-  if (!model.empty() && fs::exists(model / "tokenizer.json")) return open_tokenizer(model, "huggingface");
+  if (!model.empty() && fs::exists(model / "tokenizer.json")) {
+    return name_key_in_errors(config, [&] { return open_tokenizer(model, "huggingface"); });
+  }
   if (!model.empty() && fs::exists(model / "tokenizer.model")) {
-    return open_tokenizer(model / "tokenizer.model", "sentencepiece");
+    return name_key_in_errors(config, [&] { return open_tokenizer(model / "tokenizer.model", "sentencepiece"); });
   }
   fail_config(
       "tokenizer_path is empty{}: name a sentencepiece model, or a tokenizer.json with tokenizer_type=huggingface",

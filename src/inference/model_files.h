@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "checkpoint/weight_source.h"
 #include "config/config.h"
@@ -19,20 +21,26 @@ struct ModelFiles {
   std::unique_ptr<WeightSource> weights;
   /// Tokens that end an answer according to config.json and generation_config.json, each a number or a list.
   std::set<std::int32_t> stop_ids;
+  /// Lines to show to whoever asked for this model: where its files contradict each other, and what was made of it.
+  std::vector<std::string> warnings;
 };
 
 /// The model of the configuration. With load_parameters_path and model_name=default the shape is what the directory's
-/// or checkpoint's config.json says; a model_name decides itself. Throws ConfigError naming the key for a path without
-/// a model, or a file that is not valid.
+/// or checkpoint's config.json says; a model_name decides itself. A head that is missing is the embedding, whatever
+/// config.json says of it, and one beside a tied embedding is left unread; both with a warning where it may matter.
+///
+/// Headers are read here, and of the data no more than some rows of such a head. Throws ConfigError naming the key, its
+/// value and the file for a path without a model, a file that is not valid, and a tensor of the model that is missing,
+/// has another shape (expected, found) or a type that is not computed with, or is not the model's.
 ModelFiles open_model_files(const Config& config);
 
 /// The tokenizer of the configuration: tokenizer_path with tokenizer_type where it is set; else that of
 /// load_parameters_path: its tokenizer.json, or its tokenizer.model. Throws ConfigError saying what to set when there
-/// is none.
+/// is none, and naming the key that leads to a file that is not valid.
 std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config);
 
 /// `eos_token_id` of a parsed config.json or generation_config.json, a number or a list of numbers; empty when absent.
-/// Throws ConfigError naming `name` for anything else.
+/// Throws ConfigError naming `name` for anything else, also for a number that no token has.
 std::set<std::int32_t> eos_ids(const nlohmann::json& config, const std::string& name);
 
 }  // namespace maxtext

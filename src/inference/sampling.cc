@@ -30,7 +30,6 @@ void check(std::span<const float> logits) {
 std::vector<float> penalised(std::span<const float> logits, std::span<const std::int32_t> previous_ids,
                              double penalty) {
   std::vector<float> result(logits.begin(), logits.end());
-  if (penalty == 1) return result;
   const auto factor = static_cast<float>(penalty);
   for (const std::int32_t id : previous_ids) {
     if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) continue;
@@ -41,7 +40,7 @@ std::vector<float> penalised(std::span<const float> logits, std::span<const std:
 }
 
 /// Of possible ids only, so that a logit of −∞ is never drawn.
-std::vector<Score> scores_of(const std::vector<float>& logits, double temperature) {
+std::vector<Score> scores_of(std::span<const float> logits, double temperature) {
   std::vector<Score> scores;
   scores.reserve(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -86,7 +85,7 @@ void keep_min_p(std::vector<Score>& scores, double min_p) {
   std::erase_if(scores, [=](const Score& score) { return std::exp(score.logit - maximum) < min_p; });
 }
 
-std::int32_t argmax(const std::vector<float>& logits) {
+std::int32_t argmax(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
@@ -95,9 +94,13 @@ std::int32_t argmax(const std::vector<float>& logits) {
 std::vector<Candidate> sampling_candidates(std::span<const float> logits, std::span<const std::int32_t> previous_ids,
                                            const SamplingOptions& options) {
   check(logits);
-  const std::vector<float> adjusted = penalised(logits, previous_ids, options.repetition_penalty);
-  if (options.greedy) return {{argmax(adjusted), 1}};
-  std::vector<Score> scores = scores_of(adjusted, options.temperature);
+  std::vector<float> adjusted;
+  if (options.repetition_penalty != 1) {
+    adjusted = penalised(logits, previous_ids, options.repetition_penalty);
+    logits = adjusted;
+  }
+  if (options.greedy) return {{argmax(logits), 1}};
+  std::vector<Score> scores = scores_of(logits, options.temperature);
   keep_top_k(scores, options.top_k);
   keep_top_p(scores, options.top_p);
   keep_min_p(scores, options.min_p);

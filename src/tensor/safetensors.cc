@@ -124,7 +124,7 @@ TensorSpec parse_spec(const json& value, const std::string& where) {
   const json& dtype_json = member(value, "dtype", where);
   const std::optional<DType> dtype = dtype_json.is_string() ? find_dtype(dtype_json.get<std::string>()) : std::nullopt;
   if (!dtype) {
-    fail("{}: dtype {} is not supported; F32, F64, BF16, F16, I32, I64, U8, BOOL are", where, dtype_json.dump());
+    fail("{}: dtype {} is not supported; F32, F64, BF16, F16, I32, I64, U8, BOOL, I8 are", where, dtype_json.dump());
   }
   const json& shape_json = member(value, "shape", where);
   if (!shape_json.is_array()) fail("{}: 'shape' is {}, not an array", where, shape_json.dump());

@@ -110,7 +110,7 @@ struct NamedBytes {
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedBytes> tensors,
                        const SafetensorsMetadata& metadata = {});
 
-/// The format's name of a dtype: "F32", "F64", "BF16", "F16", "I32", "I64", "U8", "BOOL".
+/// The format's name of a dtype: "F32", "F64", "BF16", "F16", "I32", "I64", "U8", "BOOL", "I8".
 std::string_view safetensors_dtype_name(DType dtype);
 
 }  // namespace maxtext

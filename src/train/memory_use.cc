@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::int64_t kKibibyte = 1024;
 
-/// The value of a "VmHWM:   1234 kB" line of `path` in bytes, or 0.
-std::int64_t bytes_of(const char* path, std::string_view field) {
-  std::ifstream status(path);
+/// The value of a "VmHWM:   1234 kB" line in bytes, or 0.
+std::int64_t status_bytes(std::string_view field) {
+  std::ifstream status("/proc/self/status");
   std::string name;
   std::int64_t kibibytes = 0;
   while (status >> name) {
@@ -22,8 +22,6 @@ std::int64_t bytes_of(const char* path, std::string_view field) {
   }
   return 0;
 }
-
-std::int64_t status_bytes(std::string_view field) { return bytes_of("/proc/self/status", field); }
 
 }  // namespace
 
@@ -34,10 +32,5 @@ std::int64_t peak_resident_bytes() {
 }
 
 std::int64_t resident_bytes() { return status_bytes("VmRSS:"); }
-
-std::optional<std::int64_t> available_bytes() {
-  const std::int64_t bytes = bytes_of("/proc/meminfo", "MemAvailable:");
-  return bytes > 0 ? std::optional(bytes) : std::nullopt;
-}
 
 }  // namespace maxtext

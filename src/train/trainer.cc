@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/available_memory.h"
 #include "base/error.h"
 #include "data/dataset_factory.h"
 #include "mesh/device_program.h"
 #include "mesh/mpi_transport.h"
 #include "mesh/thread_transport.h"
 #include "train/device_trainer.h"
-#include "train/memory_use.h"
 
 namespace maxtext {
 namespace {
@@ -73,9 +73,9 @@ std::vector<std::string> opening_lines(const RunSetup& setup, const TrainEnviron
   if (!process) return {line};
   const int processes = devices.processes_on_machine;
   line += fmt::format(", about {} of memory{}", gib(*process), processes > 1 ? " per process" : "");
-  const std::optional<std::int64_t> available = available_bytes();
+  const std::optional<std::int64_t> available = available_memory();
   if (!available || *process * processes <= *available) return {line};
-  return {line, fmt::format("warning: about {} of memory is needed, and this machine has {} available; `maxtext plan` "
+  return {line, fmt::format("warning: about {} of memory is needed, and {} is available; `maxtext plan` "
                             "shows what takes it",
                             gib(*process * processes), gib(*available))};
 }

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "testing/fixtures.h"
+#include "testing/model_copy.h"
 #include "testing/program.h"
 #include "testing/temporary_directory.h"
 
@@ -16,7 +20,25 @@ namespace maxtext {
 namespace {
 
 using Json = nlohmann::json;
+using testing::change_json;
 using ::testing::HasSubstr;
+using testing::OwnedTensor;
+using testing::read_tensors;
+using testing::write_tensors;
+namespace fs = std::filesystem;
+
+/// Waits until the process has a handler of its own for the signal; false when it has none after a while.
+bool wait_for_handler(pid_t process, int signal) {
+  for (int attempt = 0; attempt < 3000; ++attempt) {
+    std::ifstream status("/proc/" + std::to_string(process) + "/status");
+    for (std::string word; status >> word;) {
+      std::uint64_t caught = 0;
+      if (word == "SigCgt:" && status >> std::hex >> caught && ((caught >> (signal - 1)) & 1U) != 0) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
 
 class DecodeCommand : public ::testing::Test {
  protected:
@@ -48,6 +70,20 @@ class DecodeCommand : public ::testing::Test {
     EXPECT_EQ(out(), "");
   }
 
+  /// What is wrong with a model is said the same way, with exit code 2, by every command that reads one.
+  void expect_model_error(const fs::path& model, const std::vector<std::string>& parts) {
+    const std::string path = "load_parameters_path='" + model.string() + "'";
+    for (const std::string& command :
+         {std::string("decode configs/base.yml"),
+          "eval configs/base.yml dataset_type=text dataset_path='" + this->path("text.txt") + "'",
+          "check-logits configs/base.yml --atol 1 --golden_logits_path '" + this->model() + "'"}) {
+      SCOPED_TRACE(command + " " + path);
+      expect_error(command + " tokenizer_type=bytes " + path, "load_parameters_path=" + model.string() + ": ");
+      for (const std::string& part : parts) EXPECT_THAT(err(), HasSubstr(part));
+    }
+  }
+
+  const std::string& binary() const { return binary_; }
   const std::string& out() const { return result_.output; }
   const std::string& err() const { return result_.error; }
   std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
@@ -72,9 +108,65 @@ TEST_F(DecodeCommand, JsonHoldsAnswersTimingsAndMemory) {
   EXPECT_EQ(answer.at("prompt"), "abc");
   EXPECT_EQ(answer.at("finish_reason"), "length");
   EXPECT_EQ(answer.at("ids").size() + answer.at("prompt_ids").size(), 80U);
-  EXPECT_GT(report.at("timings").at("decode_tokens_per_second").get<double>(), 0);
-  EXPECT_GT(report.at("timings").at("first_token_seconds").get<double>(), 0);
   EXPECT_GT(report.at("memory").at("kv_cache_bytes").get<std::int64_t>(), 0);
+}
+
+/// The first pass through mapped weights also brings them from the disk: it counts neither as loading nor as decoding.
+TEST_F(DecodeCommand, LoadingFirstTokenPromptAndAnswerAreTimedApart) {
+  ASSERT_EQ(run(decode("prompt=abc max_target_length=80 ignore_eos=true --json -")), 0) << err();
+  const Json timings = Json::parse(out()).at("timings");
+  const auto seconds = [&](const char* name) { return timings.at(name).get<double>(); };
+  EXPECT_GT(seconds("load_seconds"), 0);
+  EXPECT_GT(seconds("prefill_seconds"), 0);
+  EXPECT_GE(seconds("first_token_seconds"), seconds("prefill_seconds"));
+  EXPECT_EQ(timings.at("prefill_tokens"), 4) << "with a beginning of sequence";
+  EXPECT_EQ(timings.at("decode_tokens"), 75) << "80 less the prompt and the first, which the prompt gives";
+  EXPECT_DOUBLE_EQ(seconds("prefill_tokens_per_second"), 4 / seconds("prefill_seconds"));
+  EXPECT_DOUBLE_EQ(seconds("decode_tokens_per_second"), 75 / seconds("decode_seconds"));
+  EXPECT_THAT(err(), ::testing::AllOf(HasSubstr("loaded in"), HasSubstr("first token after"),
+                                      HasSubstr("prompt: 4 tokens"), HasSubstr("answer: 76 tokens")));
+}
+
+/// 2 layers, a KV head of 8 in float32 or in int8 with a scale.
+TEST_F(DecodeCommand, TheCacheGrowsWithWhatItHoldsNotWithWhatItMay) {
+  const auto cache_bytes = [&](const std::string& arguments) {
+    EXPECT_EQ(run(decode("prompt=abc ignore_eos=true --json - " + arguments)), 0) << err();
+    EXPECT_THAT(err(), HasSubstr("KV cache"));
+    return Json::parse(out()).at("memory").at("kv_cache_bytes").get<std::int64_t>();
+  };
+  constexpr std::int64_t kPosition = 2 * 2 * 8 * 4;
+  EXPECT_EQ(cache_bytes("max_target_length=200"), 200 * kPosition);
+  EXPECT_EQ(cache_bytes("max_target_length=300"), 300 * kPosition);
+  EXPECT_EQ(cache_bytes("max_target_length=300 quantize_kvcache=true"), 300 * 2 * 2 * (8 + 4));
+  // What an answer that ends early might have needed is not allocated.
+  ASSERT_EQ(run(decode("prompt=abc ignore_eos=true max_target_length=90 --json -")), 0) << err();
+  const Json tenth = Json::parse(out()).at("answers").at(0).at("ids").at(9);
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  change_json(copy / "generation_config.json", {{"eos_token_id", tenth}});
+  ASSERT_EQ(run("decode configs/base.yml tokenizer_type=bytes prompt=abc max_target_length=100000 --json - "
+                "load_parameters_path='" +
+                copy.string() + "'"),
+            0)
+      << err();
+  EXPECT_EQ(Json::parse(out()).at("answers").at(0).at("finish_reason"), "stop");
+  EXPECT_EQ(Json::parse(out()).at("memory").at("kv_cache_bytes"), 256 * kPosition);
+}
+
+TEST_F(DecodeCommand, CtrlCEndsTheAnswersAndStillPrintsTheStatistics) {
+  const std::string json = path("report.json");
+  testing::Program program({binary(), "decode", "configs/base.yml", "load_parameters_path=" + model(),
+                            "tokenizer_type=bytes", "prompt=abc", "max_target_length=1000000", "ignore_eos=true",
+                            "--json", json});
+  ASSERT_TRUE(wait_for_handler(program.pid(), SIGINT));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  program.signal(SIGINT);
+  const testing::ProgramResult result = program.wait(30);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("Input `abc` -> `"));
+  EXPECT_THAT(result.error, HasSubstr("tokens/s"));
+  const Json answer = Json::parse(testing::read_file(json)).at("answers").at(0);
+  EXPECT_EQ(answer.at("finish_reason"), "cancelled");
+  EXPECT_LT(answer.at("ids").size(), 999996U);
 }
 
 TEST_F(DecodeCommand, UnevenPromptsGetTheAnswersThatEachGetsAlone) {
@@ -147,6 +239,127 @@ TEST_F(DecodeCommand, WrongInputIsOneLineThatNamesTheKey) {
   expect_error(decode("prompt_file='" + path("odd.jsonl") + "'"), "line 2");
 }
 
+TEST_F(DecodeCommand, WeightsThatAreDamagedOrNotThereNameKeyFileAndTensor) {
+  write("text.txt", "a text");
+  const fs::path qwen = testing::copy_model("qwen2", path(""));
+  const Json index = Json::parse(testing::read_file(qwen / "model.safetensors.index.json"));
+  const std::string moved = "model.layers.0.mlp.up_proj.weight";
+  const std::string shard = index.at("weight_map").at(moved);
+  const std::string other = shard == "model-00001-of-00005.safetensors" ? "model-00002-of-00005.safetensors"
+                                                                        : "model-00001-of-00005.safetensors";
+  change_json(qwen / "model.safetensors.index.json", {{"weight_map", {{moved, other}}}});
+  expect_model_error(qwen, {"'" + moved + "': expected in " + other + ", which does not have it"});
+  fs::remove(qwen / shard);
+  change_json(qwen / "model.safetensors.index.json", {{"weight_map", {{moved, shard}}}});
+  expect_model_error(qwen, {shard, "No such file"});
+
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  const std::string whole = testing::read_file(copy / "model.safetensors");
+  write("llama-tied/model.safetensors", whole.substr(0, whole.size() - 1));
+  expect_model_error(copy, {"model.safetensors: tensor", "truncated"});
+  write("llama-tied/model.safetensors", whole + " ");
+  expect_model_error(copy, {"model.safetensors: the tensors take"});
+  write("llama-tied/model.safetensors", "not a header of a safetensors file");
+  expect_model_error(copy, {"not a safetensors file"});
+  fs::remove(copy / "model.safetensors");
+  expect_model_error(copy, {"no weights: expected a Hugging Face directory"});
+}
+
+TEST_F(DecodeCommand, WeightsOfAnotherModelNameTensorAndBothShapes) {
+  write("text.txt", "a text");
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  const fs::path file = copy / "model.safetensors";
+  const std::vector<OwnedTensor> right = read_tensors(file);
+  const std::string up = "model.layers.1.mlp.up_proj.weight";
+  const auto place = static_cast<std::size_t>(std::ranges::find(right, up, &OwnedTensor::name) - right.begin());
+
+  std::vector<OwnedTensor> tensors = right;
+  tensors[place].spec.shape = {64, 96};
+  write_tensors(file, tensors);
+  expect_model_error(copy, {"tensor '" + up + "': expected the shape [128, 48], found [64, 96]"});
+  tensors = right;
+  tensors[place].spec.dtype = DType::int8;
+  tensors[place].bytes.resize(std::size_t{128} * 48);
+  write_tensors(file, tensors);
+  expect_model_error(copy, {"tensor '" + up + "': expected float32, bfloat16 or float16, found int8"});
+  tensors = right;
+  std::erase_if(tensors, [&](const OwnedTensor& tensor) { return tensor.name == up; });
+  write_tensors(file, tensors);
+  expect_model_error(copy, {"there is no tensor '" + up + "', expected with the shape [128, 48]"});
+  tensors = right;
+  tensors.push_back({"model.layers.1.mlp.up_proj.bias", {{4}, DType::uint8}, std::vector<std::byte>(4)});
+  write_tensors(file, tensors);
+  expect_model_error(copy, {"tensor 'model.layers.1.mlp.up_proj.bias' is not part of this model"});
+  // The cause may as well be the configuration.
+  write_tensors(file, right);
+  change_json(copy / "config.json", {{"num_hidden_layers", 3}});
+  expect_model_error(copy, {"there is no tensor 'model.layers.2."});
+}
+
+TEST_F(DecodeCommand, ModelsThatWouldBeComputedWronglyAreRefused) {
+  write("text.txt", "a text");
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  const auto expect_config = [&](const Json& changes, const std::string& part) {
+    testing::copy_model("llama-tied", path(""));
+    change_json(copy / "config.json", changes);
+    expect_model_error(copy, {"config.json: " + part});
+  };
+  expect_config({{"model_type", "mamba"}}, "model_type=mamba: unknown model family; known are llama");
+  expect_config({{"rope_parameters", nullptr}, {"rope_scaling", {{"type", "longrope"}, {"factor", 4}}}},
+                "rope_scaling: type=\"longrope\": expected default, linear, llama3 or yarn");
+  expect_config({{"eos_token_id", "</s>"}}, "eos_token_id=\"</s>\": expected a token's number");
+  testing::copy_model("llama-tied", path(""));
+  write("llama-tied/generation_config.json", "{");
+  expect_model_error(copy, {"generation_config.json: not valid JSON"});
+  write("llama-tied/config.json", "{");
+  expect_model_error(copy, {"config.json: not valid JSON"});
+  fs::remove(copy / "config.json");
+  expect_model_error(copy, {"there is no config.json; name the model with model_name"});
+}
+
+TEST_F(DecodeCommand, GgufFilesAreSaidNotToBeSupportedYet) {
+  write("text.txt", "a text");
+  write("model.gguf", "GGUF\3 and so on");
+  expect_model_error(path("model.gguf"), {"model.gguf: GGUF files are not supported yet: expected a Hugging Face"});
+  fs::create_directory(path("folder"));
+  fs::copy(path("model.gguf"), path("folder/some-name.gguf"));
+  expect_model_error(path("folder"), {"some-name.gguf: GGUF files are not supported yet"});
+}
+
+TEST_F(DecodeCommand, TokenizersThatAreMissingOrNotSupportedNameWhatLedToThem) {
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  const std::string command = "decode configs/base.yml load_parameters_path='" + copy.string() + "'";
+  expect_error(command, copy.string() + " has no tokenizer.json or tokenizer.model");
+  write("llama-tied/tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})");
+  expect_error(command, (copy / "tokenizer.json").string());
+  EXPECT_THAT(err(), ::testing::AllOf(HasSubstr("load_parameters_path="), HasSubstr("Unigram"), HasSubstr("BPE")));
+  write("llama-tied/tokenizer.json", "{\"model\": ");
+  expect_error(command, "tokenizer.json: not JSON at byte");
+  fs::remove(copy / "tokenizer.json");
+  write("llama-tied/tokenizer.model", "not a sentencepiece model");
+  expect_error(command, (copy / "tokenizer.model").string());
+  EXPECT_THAT(err(), HasSubstr("load_parameters_path="));
+}
+
+TEST_F(DecodeCommand, FilesThatContradictEachOtherAboutTheHeadAreReadWithAWarning) {
+  write("text.txt", "a text");
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  std::vector<OwnedTensor> tensors = read_tensors(copy / "model.safetensors");
+  OwnedTensor head = *std::ranges::find(tensors, "model.embed_tokens.weight", &OwnedTensor::name);
+  head.name = "lm_head.weight";
+  head.bytes.assign(head.bytes.size(), std::byte{0});
+  tensors.push_back(head);
+  write_tensors(copy / "model.safetensors", tensors);
+  const std::string rest = " tokenizer_type=bytes load_parameters_path='" + copy.string() + "'";
+  for (const std::string& command :
+       {"decode configs/base.yml prompt=abc max_target_length=70" + rest,
+        "eval configs/base.yml dataset_type=text dataset_path='" + path("text.txt") + "'" + rest,
+        "check-logits configs/base.yml --atol 1e-4 --golden_logits_path '" + model() + "'" + rest}) {
+    EXPECT_EQ(run(command), 0) << command << "\n" << out() << err();
+    EXPECT_THAT(err(), HasSubstr("lm_head.weight is not model.embed_tokens.weight")) << command;
+  }
+}
+
 TEST_F(DecodeCommand, CheckLogitsAcceptsTheGoldenOnesOnAnyMeshAndRefusesOthers) {
   const std::string check = "check-logits configs/base.yml load_parameters_path='" + model() +
                             "' --golden_logits_path '" + model() + "' --atol 1e-4 --max_kl_div 1e-6";
@@ -170,6 +383,9 @@ TEST_F(DecodeCommand, CheckLogitsNeedsALimitAndGoldenLogits) {
   const std::string check = "check-logits configs/base.yml load_parameters_path='" + model() + "' ";
   expect_error(check + "--golden_logits_path '" + model() + "'", "--atol or --max_kl_div");
   expect_error(check + "--golden_logits_path /nonexistent --atol 1", "/nonexistent");
+  write("golden.safetensors", "12345678{}");
+  expect_error(check + "--golden_logits_path '" + path("golden.safetensors") + "' --atol 1",
+               "golden logits " + path("golden.safetensors") + ": the safetensors header claims");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class HashModel final : public SlotModel {
   HashModel(int slots, std::int64_t max_length) : sequences_(static_cast<std::size_t>(slots)), max_(max_length) {}
   int slots() const override { return static_cast<int>(sequences_.size()); }
   std::int64_t max_length() const override { return max_; }
-  std::vector<float> prefill(int slot, std::span<const std::int32_t> ids) override {
+  std::vector<float> prefill(int slot, std::span<const std::int32_t> ids, const Cancel& /*cancel*/) override {
     auto& sequence = sequences_.at(static_cast<std::size_t>(slot));
     sequence.assign(ids.begin(), ids.end());
     ++prefills;
@@ -166,6 +166,42 @@ TEST(Generator, CancellingKeepsWhatIsThere) {
   EXPECT_EQ(total, static_cast<std::size_t>(tokens));
   EXPECT_LE(tokens, 10);
   EXPECT_GE(cancelled, 4);
+}
+
+/// A prompt of a hundred thousand tokens takes minutes: nobody waits for the end of it.
+TEST(Generator, CancellingWithinAPromptGivesNoAnswerToItAndKeepsTheOthers) {
+  class SlowReader final : public SlotModel {
+   public:
+    int slots() const override { return 2; }
+    std::int64_t max_length() const override { return 100; }
+    std::vector<float> prefill(int slot, std::span<const std::int32_t> ids, const Cancel& cancel) override {
+      for (std::size_t part = 0; part < ids.size(); ++part) {
+        if (cancel()) return {};
+        ++parts;
+      }
+      EXPECT_EQ(slot, 0);
+      return {0, 1};
+    }
+    std::vector<std::vector<float>> step(std::span<const int>, std::span<const std::int32_t>) override {
+      ADD_FAILURE() << "a step after the end";
+      return {};
+    }
+    int parts = 0;
+  };
+  SlowReader model;
+  std::vector<GenerationRequest> requests(3);
+  for (GenerationRequest& request : requests) request = {{1, 2, 3, 4}, 9, {}, 0, {}};
+  GenerationListener listener;
+  int asked = 0;
+  listener.cancel = [&] { return model.parts == 6 && ++asked == 1; };  // only once: what was said stays
+  std::map<std::size_t, FinishReason> ends;
+  listener.finished = [&](std::size_t request, FinishReason reason) { ends[request] = reason; };
+  const GenerationOutcome outcome = generate(model, requests, listener);
+  EXPECT_EQ(model.parts, 6) << "four of the first prompt, two of the second";
+  EXPECT_EQ(outcome.generations[0].ids, std::vector<std::int32_t>{1});
+  EXPECT_TRUE(outcome.generations[1].ids.empty());
+  EXPECT_EQ(outcome.times.prefill_tokens, 4);
+  for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(ends[i], FinishReason::cancelled) << i;
 }
 
 TEST(Generator, PromptsThatDoNotFitAreErrorsThatNameTheRequest) {

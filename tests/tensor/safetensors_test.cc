@@ -59,6 +59,16 @@ TEST(Safetensors, ReadsAFileWrittenByHand) {
   EXPECT_THROW(file.at("c"), Error);
 }
 
+TEST(Safetensors, AFileOfMetadataAloneHasNoTensors) {
+  const TemporaryDirectory directory;
+  write_file(directory.path() / "x.safetensors", file_of(R"({"__metadata__":{"format":"pt"}})", 0));
+  const SafetensorsFile file(directory.path() / "x.safetensors");
+  EXPECT_TRUE(file.entries().empty());
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+  write_file(directory.path() / "x.safetensors", file_of(R"({"__metadata__":{"format":"pt"}})", 1));
+  EXPECT_THAT(error_of(directory.path() / "x.safetensors"), HasSubstr("tensors take 0 bytes, but the file has 1"));
+}
+
 TEST(Safetensors, RoundTripIsBitwiseAndAligned) {
   const TemporaryDirectory directory;
   const std::vector<std::uint8_t> odd{1, 2, 3};

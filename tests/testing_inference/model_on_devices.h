@@ -12,6 +12,8 @@ struct DeviceRunOptions {
   CachedModelOptions model;
   int devices = 1;  ///< along the context axis: the cache's positions are shared
   int threads = 1;
+  /// The kernels with which `decode` multiplies few rows; without, those of training.
+  bool fast_few_rows = true;
 };
 
 /// Runs `program` on every device, each with a model of its own over the same weights; `device` is its number.

@@ -55,7 +55,7 @@ double DecodedModel::bytes_per_step() const {
 double DecodedModel::measure_prompt(std::int64_t tokens) {
   const std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens), 1);
   const auto start = std::chrono::steady_clock::now();
-  model_.prefill(0, ids);
+  model_.prefill(0, ids, {});
   return seconds_since(start);
 }
 
