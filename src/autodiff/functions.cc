@@ -36,6 +36,6 @@ Variable scale(Variable x, double factor) { return apply_one(Scale{.factor = fac
 
 Variable cast(Variable x, DType dtype) { return apply_one(Cast{.dtype = dtype}, {x}); }
 
-Variable reshape(Variable x, Shape shape) { return apply_one(Reshape{.shape = std::move(shape)}, {x}); }
+Variable reshape(Variable x, Shape shape) { return apply_one(Reshape{.shape = shape}, {x}); }
 
 }  // namespace maxtext

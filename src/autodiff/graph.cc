@@ -210,6 +210,7 @@ std::vector<Tensor> Graph::backward(const std::vector<Variable>& results, std::v
   }
   std::vector<Tensor> gradients;
   for (const Variable& input : inputs) {
+    if (!node_of(input).requires_gradient) fail("backward: {} has no gradient", to_string(input.spec()));
     gradients.push_back(std::exchange(node_of(input).cotangents[0], Tensor()));
   }
   return gradients;
@@ -300,6 +301,7 @@ Tensor Pullback::take_destination(int input) {
   const Variable& value = node().inputs.at(static_cast<std::size_t>(input));
   Graph::Node& producer = graph_.nodes_[static_cast<std::size_t>(value.node())];
   const auto k = static_cast<std::size_t>(value.output());
+  if (!producer.requires_gradient) return {};
   if (!producer.cotangents[k].defined() || !producer.cotangent_owned[k]) return {};
   return std::exchange(producer.cotangents[k], Tensor());
 }

@@ -136,7 +136,7 @@ class Primitive final : public Function {
 
   std::vector<TensorSpec> infer(InputSpecs inputs) const override {
     std::vector<TensorSpec> specs;
-    for (OutputSpec& output : maxtext::infer(op_, inputs)) specs.push_back(std::move(output.spec));
+    for (const OutputSpec& output : maxtext::infer(op_, inputs)) specs.push_back(output.spec);
     return specs;
   }
 

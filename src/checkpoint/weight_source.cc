@@ -102,8 +102,9 @@ void check_has_weights(const std::filesystem::path& path) {
   if (fs::is_regular_file(path)) refuse_gguf(path);
   if (!fs::is_directory(path)) return;
   if (fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json")) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    if (entry.is_regular_file()) refuse_gguf(entry.path());
+  std::error_code unreadable;  // then there are no weights to be found, either
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, unreadable)) {
+    if (entry.is_regular_file(unreadable)) refuse_gguf(entry.path());
   }
   fail_config(
       "{}: no weights: expected a Hugging Face directory (model.safetensors or model.safetensors.index.json), a run "

@@ -69,7 +69,7 @@ Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Spe
           {"random_weights", setup.files.weights == nullptr},
           {"timings",
            {{"load_seconds", report.load_seconds},
-            {"first_token_seconds", times.first_token_seconds},
+            {"first_token_seconds", times.first_token_seconds > 0 ? Json(times.first_token_seconds) : Json()},
             {"prefill_seconds", times.prefill_seconds},
             {"prefill_tokens", times.prefill_tokens},
             {"prefill_tokens_per_second", speeds.prefill_tokens_per_second},
@@ -88,11 +88,11 @@ void print_statistics(const DecodeSetup& setup, const DecodeReport& report, cons
   const GenerationTimes& times = report.outcome.times;
   std::size_t answer_tokens = 0;
   for (const TextAnswer& answer : report.outcome.answers) answer_tokens += answer.ids.size();
-  fmt::print(stderr,
-             "loaded in {:.3f} s, first token after {:.3f} s; prompt: {} tokens, {:.1f} tokens/s; answer: {} tokens, "
-             "{:.1f} tokens/s",
-             report.load_seconds, times.first_token_seconds, times.prefill_tokens, speeds.prefill_tokens_per_second,
-             answer_tokens, speeds.decode_tokens_per_second);
+  fmt::print(
+      stderr, "loaded in {:.3f} s, {}; prompt: {} tokens, {:.1f} tokens/s; answer: {} tokens, {:.1f} tokens/s",
+      report.load_seconds,
+      answer_tokens > 0 ? fmt::format("first token after {:.3f} s", times.first_token_seconds) : "no first token",
+      times.prefill_tokens, speeds.prefill_tokens_per_second, answer_tokens, speeds.decode_tokens_per_second);
   if (times.decode_steps > 0) {
     fmt::print(stderr, " ({:.2f} GB/s of weights, {:.0f}% of read bandwidth)", speeds.bytes_per_second / kGigabyte,
                100 * speeds.share_of_bandwidth);

@@ -38,7 +38,7 @@ CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const Inferenc
       }) {}
 
 Tensor CachedModel::integers(Shape shape, std::span<const std::int32_t> values) {
-  return engine_.input({std::move(shape), DType::int32}, std::as_bytes(values));
+  return engine_.input({shape, DType::int32}, std::as_bytes(values));
 }
 
 Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids,

@@ -66,13 +66,13 @@ void settle_head(ModelFiles& files, const std::string& where) {
   const bool stored = weights.contains(kHead);
   if (!files.shape.tie_word_embeddings && !stored) {
     files.shape.tie_word_embeddings = true;
-    files.warnings.push_back(
-        fmt::format("warning: {}: there is no {}, though tie_word_embeddings is false: {} is taken for it", where,
-                    kHead, kEmbedding));
+    files.warnings.push_back(fmt::format(
+        "warning: {}: there is no {}, though the model does not tie it: {} is taken for it", where, kHead, kEmbedding));
   } else if (files.shape.tie_word_embeddings && stored && !looks_equal(weights, kHead, kEmbedding)) {
     files.warnings.push_back(
-        fmt::format("warning: {}: {} is not {}, though tie_word_embeddings is true: the embedding is used; with "
-                    "tie_word_embeddings=false in config.json it would be {}",
+        fmt::format("warning: {}: {} is not {}, though the model ties them: the embedding is used; with "
+                    "tie_word_embeddings=false in config.json (logits_via_embedding=false for a named model) it would "
+                    "be {}",
                     where, kHead, kEmbedding, kHead));
   }
 }

@@ -18,7 +18,7 @@ void check_reducible(std::string_view name, InputSpecs inputs) {
 }
 
 OutputSpec result(int input, int group_size, TensorSpec spec) {
-  return group_size == 1 ? view_of(input, std::move(spec)) : OutputSpec{.spec = std::move(spec)};
+  return group_size == 1 ? view_of(input, spec) : OutputSpec{.spec = spec};
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::vector<OutputSpec> AllGather::infer(InputSpecs inputs) const {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     TensorSpec spec = inputs[i];
     spec.shape.insert(spec.shape.begin(), group_size);
-    outputs.push_back(result(static_cast<int>(i), group_size, std::move(spec)));
+    outputs.push_back(result(static_cast<int>(i), group_size, spec));
   }
   return outputs;
 }
@@ -43,7 +43,7 @@ std::vector<OutputSpec> ReduceScatter::infer(InputSpecs inputs) const {
     require_shape(!spec.shape.empty() && spec.shape[0] == group_size, name, inputs,
                   "the first dimension must be the group size");
     spec.shape.erase(spec.shape.begin());
-    outputs.push_back(result(static_cast<int>(i), group_size, std::move(spec)));
+    outputs.push_back(result(static_cast<int>(i), group_size, spec));
   }
   return outputs;
 }

@@ -30,7 +30,7 @@ void require_floating(DType dtype, std::string_view op, InputSpecs inputs) {
 }
 
 OutputSpec view_of(int input, TensorSpec spec, std::int64_t first_element) {
-  return {.spec = std::move(spec), .aliases_input = input, .view = true, .first_element = first_element};
+  return {.spec = spec, .aliases_input = input, .view = true, .first_element = first_element};
 }
 
 TensorSpec shard_spec(const TensorSpec& spec, int parts) {

@@ -234,8 +234,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   check_contiguous(placed, data.size(), file);
   for (Placed& tensor : placed) {
     index_.emplace(tensor.name, entries_.size());
-    entries_.push_back(
-        {std::move(tensor.name), std::move(tensor.spec), data.subspan(tensor.begin, tensor.end - tensor.begin)});
+    entries_.push_back({std::move(tensor.name), tensor.spec, data.subspan(tensor.begin, tensor.end - tensor.begin)});
   }
 }
 

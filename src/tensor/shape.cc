@@ -32,7 +32,7 @@ Shape::iterator Shape::insert(const_iterator place, std::int64_t size) {
 
 void Shape::erase(const_iterator place) {
   std::copy(place + 1, const_iterator(end()), begin() + (place - begin()));
-  --count_;
+  sizes_[--count_] = 0;
 }
 
 std::int64_t element_count(const Shape& shape) {

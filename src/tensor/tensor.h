@@ -37,7 +37,7 @@ class Tensor {
  public:
   Tensor() = default;
   Tensor(TensorSpec spec, std::shared_ptr<Storage> storage, std::int64_t byte_offset = 0)
-      : spec_(std::move(spec)), storage_(std::move(storage)), byte_offset_(byte_offset) {}
+      : spec_(spec), storage_(std::move(storage)), byte_offset_(byte_offset) {}
 
   bool defined() const { return storage_ != nullptr; }
   const TensorSpec& spec() const { return spec_; }

@@ -70,7 +70,9 @@ TEST(Graph, APlanIsRunAgainWithOtherLeaves) {
   const Variable y = graph.constant(whole_numbers(*device, 2));
   const Variable unused = scale(y, 3);
   const ForwardPlan plan = graph.plan_forward({add(scale(x, 2), y)}, nullptr);
+  const std::int64_t leaves = device->memory().live_bytes();
   for (int run = 0; run < 3; ++run) {
+    EXPECT_EQ(device->memory().live_bytes(), leaves) << "values are held between runs";
     const Tensor other = whole_numbers(*device, 5 * run);
     graph.bind(x, other);
     std::vector<double> expected = twice(get<double>(*device, other));

@@ -200,8 +200,8 @@ TEST_F(BenchCommand, WrongUsageExitsWith2) {
 
 TEST_F(BenchCommand, HelpListsBenchmarksAndKeys) {
   EXPECT_EQ(bench("--help"), 0);
-  for (const char* text :
-       {"gemm:", "bandwidth:", "attention:", "decode_attention:", "step:", "context:", "kv_heads=2", "pairs=7"}) {
+  for (const char* text : {"gemm:", "bandwidth:", "attention:", "decode_attention:", "decode:", "step:", "context:",
+                           "kv_heads=2", "pairs=7"}) {
     EXPECT_THAT(output(), HasSubstr(text));
   }
 }

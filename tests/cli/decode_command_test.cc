@@ -70,7 +70,7 @@ class DecodeCommand : public ::testing::Test {
     EXPECT_EQ(out(), "");
   }
 
-  /// What is wrong with a model is said the same way, with exit code 2, by every command that reads one.
+  /// What is wrong with a model is said the same way, with exit code 2, by every command that generates or evaluates.
   void expect_model_error(const fs::path& model, const std::vector<std::string>& parts) {
     const std::string path = "load_parameters_path='" + model.string() + "'";
     for (const std::string& command :

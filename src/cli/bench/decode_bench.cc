@@ -97,7 +97,7 @@ std::vector<Setting> decode_settings() {
   list.push_back(gemm_sizes_setting());
   list.push_back({"parts", "steps,prompts,sharing", "what is measured"});
   list.push_back({"devices", "2", "devices that share the cache, in the part sharing"});
-  list.push_back({"shared_context", "65536", "positions in the cache, in the part sharing"});
+  list.push_back({"shared_context", "16384", "positions in the cache, in the part sharing"});
   list.push_back({"context", "0,2048,8192,32768", "positions in the cache at a decode step"});
   list.push_back({"prompt", "512,4096", "tokens of a prompt"});
   list.push_back({"dtypes", "float32,bfloat16", "how weights are stored: float32, bfloat16, float16"});

@@ -50,7 +50,7 @@ std::vector<Tensor> gather_shared_shards(CpuContext& context, const AllGather& o
     TensorSpec spec = input.spec();
     spec.shape.insert(spec.shape.begin(), op.group_size);
     const std::int64_t bytes = spec.bytes();
-    views.emplace_back(std::move(spec), std::make_shared<CpuStorage>(base, bytes, nullptr));
+    views.emplace_back(spec, std::make_shared<CpuStorage>(base, bytes, nullptr));
   }
   const std::shared_ptr<PendingCollective> pending = context.communicator.start(std::move(request));
   for (const Tensor& view : views) storage_of(view).set_pending(pending);

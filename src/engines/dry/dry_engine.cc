@@ -134,7 +134,7 @@ std::vector<Tensor> DryEngine::gather_views(const AllGather& gather, std::span<c
     TensorSpec spec = input.spec();
     spec.shape.insert(spec.shape.begin(), gather.group_size);
     const std::int64_t bytes = spec.bytes();
-    views.emplace_back(std::move(spec), std::make_shared<DryStorage>(bytes, nullptr, nullptr));
+    views.emplace_back(spec, std::make_shared<DryStorage>(bytes, nullptr, nullptr));
   }
   CollectiveRequest request;
   request.kind = CollectiveKind::all_gather;

@@ -17,7 +17,7 @@ namespace maxtext {
 class XlaStorage final : public Storage {
  public:
   XlaStorage(TensorSpec spec, std::shared_ptr<void> token)
-      : Storage(spec.bytes()), spec_(std::move(spec)), token_(std::move(token)) {}
+      : Storage(spec.bytes()), spec_(spec), token_(std::move(token)) {}
 
   const TensorSpec& spec() const { return spec_; }
 
