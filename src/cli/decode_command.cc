@@ -131,6 +131,10 @@ int decode_command(const Arguments& arguments) {
   command_line.option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
   if (!command_line.parse(arguments)) return 0;
   const Config config = load_command_config(rest);
+  if (config.text("load_parameters_path").empty() && !config.text("load_full_state_path").empty()) {
+    fail_config("load_full_state_path={}: is for training; decode reads load_parameters_path",
+                config.text("load_full_state_path"));
+  }
   JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
   for (const std::string& warning : setup.files.warnings) fmt::print(stderr, "{}\n", warning);

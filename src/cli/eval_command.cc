@@ -49,6 +49,9 @@ int eval_command(const Arguments& arguments) {
   command_line.option("--json", json_path, "Write the figures to this file, too");
   if (!command_line.parse(arguments)) return 0;
   const Config config = load_command_config(rest);
+  if (config.text("dataset_type") == "synthetic") {
+    fail_config("dataset_type=synthetic: eval needs a text: dataset_type=text dataset_path=FILE, or eval_files");
+  }
   JsonFile file(json_path);
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");

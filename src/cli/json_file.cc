@@ -9,12 +9,15 @@ namespace maxtext {
 
 JsonFile::JsonFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  file_.open(path_);
+  // Without emptying it: until there is something to write, what stands there is worth more.
+  file_.open(path_, std::ios::app);
   if (!file_) fail_config("--json {}: cannot be written", path_);
 }
 
 void JsonFile::write(const nlohmann::ordered_json& report) {
   if (path_.empty()) return;
+  file_.close();
+  file_.open(path_, std::ios::trunc);
   file_ << report.dump(2) << "\n";
   file_.close();
   if (!file_) fail("--json {}: writing failed", path_);

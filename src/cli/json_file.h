@@ -9,11 +9,11 @@ namespace maxtext {
 
 class JsonFile {
  public:
-  /// Opens `path` for writing, before anything is computed; nothing for an empty path. Throws ConfigError naming it
-  /// when it cannot be written.
+  /// Checks that `path` can be written, before anything is computed, and leaves what it holds as it is; nothing for an
+  /// empty path. Throws ConfigError naming it when it cannot be written.
   explicit JsonFile(std::string path);
 
-  /// Writes the report, indented, and closes the file; nothing without a path. Throws Error when that fails.
+  /// Replaces the file by the report, indented; nothing without a path. Throws Error when that fails.
   void write(const nlohmann::ordered_json& report);
 
  private:

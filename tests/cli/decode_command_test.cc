@@ -239,6 +239,25 @@ TEST_F(DecodeCommand, WrongInputIsOneLineThatNamesTheKey) {
   expect_error(decode("prompt_file='" + path("odd.jsonl") + "'"), "line 2");
 }
 
+TEST_F(DecodeCommand, AnOldReportIsKeptUntilThereIsANewOne) {
+  write("report.json", "old");
+  const std::string json = " --json '" + path("report.json") + "'";
+  expect_error(decode("prompt=" + json), "prompt");
+  expect_error(decode("prompt_file=/nonexistent" + json), "prompt_file=/nonexistent");
+  EXPECT_EQ(testing::read_file(path("report.json")), "old");
+  ASSERT_EQ(run(decode("prompt=abc max_target_length=70" + json)), 0) << err();
+  EXPECT_EQ(testing::read_file(path("report.json")).front(), '{');
+  expect_error(decode("--json /nonexistent/report.json"), "/nonexistent/report.json: cannot be written");
+}
+
+TEST_F(DecodeCommand, WhatIsNotItsInputIsRefused) {
+  expect_error("decode configs/base.yml tokenizer_type=bytes load_full_state_path=runs/mine",
+               "decode reads load_parameters_path");
+  expect_error(
+      "eval configs/base.yml tokenizer_type=bytes dataset_type=synthetic load_parameters_path='" + model() + "'",
+      "dataset_type=synthetic: eval needs a text");
+}
+
 TEST_F(DecodeCommand, WeightsThatAreDamagedOrNotThereNameKeyFileAndTensor) {
   write("text.txt", "a text");
   const fs::path qwen = testing::copy_model("qwen2", path(""));

@@ -41,7 +41,7 @@ std::string combiner(std::string_view op, DType dtype) {
 }  // namespace
 
 XlaValue StableHloWriter::emit(TensorSpec result, const std::string& operation) {
-  XlaValue value{fmt::format("%{}", next_++), std::move(result)};
+  XlaValue value{fmt::format("%{}", next_++), result};
   body_ += fmt::format("  {} = {}\n", value.name, operation);
   return value;
 }
