@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 
 #include "base/error.h"
@@ -14,12 +15,22 @@ struct CommandLine::App : CLI::App {
 
 namespace {
 
+/// What CLI11 says of a number out of range spells the range with all digits of the largest double.
+std::string range_error(const std::string& text, OptionRule::Range range) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool number = end != text.c_str() && *end == '\0';
+  if (range == OptionRule::Range::non_negative) return number && value >= 0 ? "" : "has to be at least 0, not " + text;
+  return number && value > 0 ? "" : "has to be more than 0, not " + text;
+}
+
 template <typename T>
 void declare(CLI::App& app, const std::string& name, T& value, const std::string& help, const OptionRule& rule) {
   CLI::Option* option = app.add_option(name, value, help)->required(rule.required);
   if (rule.shows_default) option->capture_default_str();
-  if (rule.range == OptionRule::Range::non_negative) option->check(CLI::NonNegativeNumber);
-  if (rule.range == OptionRule::Range::positive) option->check(CLI::PositiveNumber);
+  if (rule.range != OptionRule::Range::any) {
+    option->check([range = rule.range](const std::string& text) { return range_error(text, range); });
+  }
   if (!rule.one_of.empty()) option->check(CLI::IsMember(rule.one_of));
 }
 

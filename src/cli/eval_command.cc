@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -46,13 +48,14 @@ int eval_command(const Arguments& arguments) {
   Arguments rest;
   std::string json_path;
   command_line.config_option(rest);
-  command_line.option("--json", json_path, "Write the figures to this file, too");
+  command_line.option("--json", json_path, "Write the figures to this file, too; - for standard output instead");
   if (!command_line.parse(arguments)) return 0;
+  if (json_path == "-") spdlog::set_level(spdlog::level::warn);  // what the data's loading logs goes there, too
   const Config config = load_command_config(rest);
   if (config.text("dataset_type") == "synthetic") {
     fail_config("dataset_type=synthetic: eval needs a text: dataset_type=text dataset_path=FILE, or eval_files");
   }
-  JsonFile file(json_path);
+  JsonFile file(json_path == "-" ? "" : json_path);
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
   for (const std::string& warning : files.warnings) fmt::print(stderr, "{}\n", warning);
@@ -63,6 +66,10 @@ int eval_command(const Arguments& arguments) {
   if (config.integer("eval_steps") > 0) evaluation.most_rows = config.integer("eval_steps") * evaluation.rows_per_batch;
   const Evaluation result = evaluate(files.shape, *files.weights, open_text(config, files.shape.vocab_size),
                                      Mesh(sizes), evaluation, cpu_environment(config, false));
+  if (json_path == "-") {
+    std::cout << json_report(result).dump(2) << "\n";
+    return 0;
+  }
   fmt::print("tokens {}, mean nll {:.6f} +- {:.6f}, perplexity {:.4f} +- {:.4f}, {:.1f} tokens/s\n", result.tokens,
              result.mean_nll, result.standard_error, result.perplexity(), result.perplexity_error(),
              static_cast<double>(result.tokens) / result.seconds);

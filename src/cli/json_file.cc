@@ -9,6 +9,7 @@ namespace maxtext {
 
 JsonFile::JsonFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
+  if (path_ == "-") fail_config("--json -: expected the name of a file");
   // Without emptying it: until there is something to write, what stands there is worth more.
   file_.open(path_, std::ios::app);
   if (!file_) fail_config("--json {}: cannot be written", path_);

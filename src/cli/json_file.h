@@ -10,7 +10,7 @@ namespace maxtext {
 class JsonFile {
  public:
   /// Checks that `path` can be written, before anything is computed, and leaves what it holds as it is; nothing for an
-  /// empty path. Throws ConfigError naming it when it cannot be written.
+  /// empty path. Throws ConfigError naming it when it cannot be written, and for "-".
   explicit JsonFile(std::string path);
 
   /// Replaces the file by the report, indented; nothing without a path. Throws Error when that fails.

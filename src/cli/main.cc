@@ -80,6 +80,12 @@ int run_command_line(const Arguments& arguments) {
   fail_config("unknown command '{}'{} (see `maxtext --help`)", name, did_you_mean(name, names));
 }
 
+/// What was printed last may still be in a buffer, and a full disk is noticed only here.
+void finish_output() {
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail("standard output cannot be written");
+}
+
 int report(std::string_view message, int code) {
   std::cout.flush();
   let_first_process_speak();
@@ -92,7 +98,9 @@ int report(std::string_view message, int code) {
 
 int main(int argc, char** argv) {
   try {
-    return maxtext::run_command_line({argv + 1, argv + argc});
+    const int code = maxtext::run_command_line({argv + 1, argv + argc});
+    if (code == 0) maxtext::finish_output();
+    return code;
   } catch (const maxtext::ConfigError& error) {
     return maxtext::report(error.what(), maxtext::kWrongUsage);
   } catch (const std::bad_alloc&) {

@@ -248,6 +248,23 @@ TEST_F(DecodeCommand, AnOldReportIsKeptUntilThereIsANewOne) {
   ASSERT_EQ(run(decode("prompt=abc max_target_length=70" + json)), 0) << err();
   EXPECT_EQ(testing::read_file(path("report.json")).front(), '{');
   expect_error(decode("--json /nonexistent/report.json"), "/nonexistent/report.json: cannot be written");
+  write("text.txt", "a text");
+  const std::string eval =
+      "eval configs/base.yml tokenizer_type=bytes dataset_type=text max_target_length=8 dataset_path='" +
+      path("text.txt") + "' load_parameters_path='" + model() + "'";
+  ASSERT_EQ(run(eval + " --json -"), 0) << err();
+  EXPECT_GT(Json::parse(out()).at("tokens").get<int>(), 0);
+}
+
+TEST_F(DecodeCommand, AnAnswerThatCannotBeWrittenIsAFailure) {
+  EXPECT_EQ(run(decode("prompt=abc max_target_length=70 >/dev/full")), 1);
+  EXPECT_THAT(err(), HasSubstr("standard output cannot be written"));
+  expect_error("--version >/dev/full", "standard output cannot be written", 1);
+}
+
+TEST_F(DecodeCommand, NumbersOutOfRangeAreNamedInAFewWords) {
+  expect_error("check-logits configs/base.yml --token_size 0", "--token_size: has to be more than 0, not 0");
+  expect_error("check-logits configs/base.yml --atol -1", "--atol: has to be at least 0, not -1");
 }
 
 TEST_F(DecodeCommand, WhatIsNotItsInputIsRefused) {
