@@ -1,5 +1,6 @@
 #include "cli/json_file.h"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,17 +12,15 @@ JsonFile::JsonFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
   if (path_ == "-") fail_config("--json -: expected the name of a file");
   // Without emptying it: until there is something to write, what stands there is worth more.
-  file_.open(path_, std::ios::app);
-  if (!file_) fail_config("--json {}: cannot be written", path_);
+  if (!std::ofstream(path_, std::ios::app)) fail_config("--json {}: cannot be written", path_);
 }
 
 void JsonFile::write(const nlohmann::ordered_json& report) {
   if (path_.empty()) return;
-  file_.close();
-  file_.open(path_, std::ios::trunc);
-  file_ << report.dump(2) << "\n";
-  file_.close();
-  if (!file_) fail("--json {}: writing failed", path_);
+  std::ofstream file(path_);
+  file << report.dump(2) << "\n";
+  file.close();
+  if (!file) fail("--json {}: writing failed", path_);
 }
 
 }  // namespace maxtext

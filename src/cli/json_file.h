@@ -1,7 +1,6 @@
 // What `--json FILE` of the commands names.
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -18,7 +17,6 @@ class JsonFile {
 
  private:
   std::string path_;
-  std::ofstream file_;
 };
 
 }  // namespace maxtext

@@ -61,8 +61,8 @@ std::vector<fs::path> expand_sources(std::string_view key, const std::vector<std
                         : fmt::format("; those that end in {} are", fmt::join(folder_extensions, ", ")));
       }
       for (const fs::path& file : found) {
-        // Its size has to be known, and it is read more than once: no pipe.
         if (!fs::exists(file)) fail_config("{}: {} leads nowhere", key, file.string());
+        // Its size has to be known, and it is read more than once: no pipe.
         if (!fs::is_regular_file(file)) fail_config("{}: {} is not a regular file", key, file.string());
         if (seen.insert(fs::absolute(file).lexically_normal()).second) files.push_back(file);
       }
