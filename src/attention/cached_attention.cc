@@ -50,35 +50,37 @@ class CacheFunction : public Function {
   std::vector<TensorSpec> infer(InputSpecs inputs) const override { return {inputs[0]}; }
 
  protected:
-  CacheFunction(LayerCache& cache, const AttentionScores& scores) : cache_(cache), scores_(scores) {}
+  CacheFunction(CachedAttention::FindCache find_cache, const AttentionScores& scores)
+      : find_cache_(std::move(find_cache)), scores_(scores) {}
 
-  LayerCache& cache_;
+  CachedAttention::FindCache find_cache_;
   AttentionScores scores_;
 };
 
 class DecodeFunction final : public CacheFunction {
  public:
-  DecodeFunction(LayerCache& cache, const DecodeStep& step, const AttentionScores& scores)
-      : CacheFunction(cache, scores), step_(step) {}
+  DecodeFunction(CachedAttention::FindCache find_cache, const DecodeStep& step, const AttentionScores& scores)
+      : CacheFunction(std::move(find_cache), scores), step_(step) {}
 
   std::string_view name() const override { return "decode_attention"; }
 
   std::vector<Tensor> forward(Engine& engine, std::vector<Tensor> inputs) const override {
-    append(engine, cache_, inputs[1], inputs[2], step_.position, Tensor());
-    std::vector<Tensor> arguments = {inputs[0], cache_.keys, cache_.values, step_.start_idx, step_.kv_seq_len};
-    if (cache_.key_scales.defined()) {
-      arguments.push_back(cache_.key_scales);
-      arguments.push_back(cache_.value_scales);
+    LayerCache& cache = find_cache_();
+    append(engine, cache, inputs[1], inputs[2], step_.position, Tensor());
+    std::vector<Tensor> arguments = {inputs[0], cache.keys, cache.values, step_.start_idx, step_.kv_seq_len};
+    if (cache.key_scales.defined()) {
+      arguments.push_back(cache.key_scales);
+      arguments.push_back(cache.value_scales);
     }
     const DecodeAttention op{.scale = scores_.scale,
-                             .window = cache_.window,
+                             .window = cache.window,
                              .softcap = scores_.softcap,
-                             .ring = cache_.ring,
-                             .normalize = cache_.group_size == 1,
+                             .ring = cache.ring,
+                             .normalize = cache.group_size == 1,
                              .batch_invariant = step_.batch_invariant};
     std::vector<Tensor> outputs = engine.apply(op, arguments);
-    if (cache_.group_size == 1) return {std::move(outputs[0])};
-    return {merge_over_devices(engine, cache_.group_size, {outputs[0], outputs[1], outputs[2]})};
+    if (cache.group_size == 1) return {std::move(outputs[0])};
+    return {merge_over_devices(engine, cache.group_size, {outputs[0], outputs[1], outputs[2]})};
   }
 
  private:
@@ -87,15 +89,16 @@ class DecodeFunction final : public CacheFunction {
 
 class PrefillFunction final : public CacheFunction {
  public:
-  PrefillFunction(LayerCache& cache, const PrefillStep& step, const AttentionScores& scores)
-      : CacheFunction(cache, scores), step_(step) {}
+  PrefillFunction(CachedAttention::FindCache find_cache, const PrefillStep& step, const AttentionScores& scores)
+      : CacheFunction(std::move(find_cache), scores), step_(step) {}
 
   std::string_view name() const override { return "prefill_attention"; }
 
   std::vector<Tensor> forward(Engine& engine, std::vector<Tensor> inputs) const override {
+    LayerCache& cache = find_cache_();
     const Tensor& q = inputs[0];
-    if (!cache_.ring) append(engine, cache_, inputs[1], inputs[2], step_.position, step_.rows);
-    const std::int64_t kv_heads = cache_.keys.dim(1);
+    if (!cache.ring) append(engine, cache, inputs[1], inputs[2], step_.position, step_.rows);
+    const std::int64_t kv_heads = cache.keys.dim(1);
     std::vector<Tensor> state;  // o and logsumexp, once the first head has made them
     for (std::int64_t head = 0; head < kv_heads; ++head) {
       const AttentionForward op{.scale = scores_.scale,
@@ -104,28 +107,29 @@ class PrefillFunction final : public CacheFunction {
                                 .kv_head_begin = head,
                                 .area = step_.area};
       std::vector<Tensor> arguments = {q,
-                                       keys(engine, cache_.keys, cache_.key_scales, inputs[1], head),
-                                       keys(engine, cache_.values, cache_.value_scales, inputs[2], head),
+                                       keys(engine, cache.ring, cache.keys, cache.key_scales, inputs[1], head),
+                                       keys(engine, cache.ring, cache.values, cache.value_scales, inputs[2], head),
                                        step_.slots,
                                        step_.key_begin,
                                        step_.key_end};
       arguments.insert(arguments.end(), state.begin(), state.end());
       state = engine.apply(op, arguments);
     }
-    if (cache_.ring) append(engine, cache_, inputs[1], inputs[2], step_.position, step_.rows);
-    if (cache_.group_size == 1) return {state[0]};
+    if (cache.ring) append(engine, cache, inputs[1], inputs[2], step_.position, step_.rows);
+    if (cache.group_size == 1) return {state[0]};
     const Tensor one = engine.apply_one(Fill{.spec = state[1].spec(), .value = 1}, {});
-    return {merge_over_devices(engine, cache_.group_size, {state[0], one, state[1]})};
+    return {merge_over_devices(engine, cache.group_size, {state[0], one, state[1]})};
   }
 
  private:
   /// [1, 1, N, 1, D]: one head's keys (or values), `chunk` [1, T, kv_heads, D] behind them in a ring.
-  Tensor keys(Engine& engine, const Tensor& cache, const Tensor& scales, const Tensor& chunk, std::int64_t head) const {
+  Tensor keys(Engine& engine, bool ring, const Tensor& cache, const Tensor& scales, const Tensor& chunk,
+              std::int64_t head) const {
     const std::int64_t tokens = chunk.dim(1);
-    const std::int64_t length = cache_.ring ? cache.dim(2) : step_.slots.dim(1);
+    const std::int64_t length = ring ? cache.dim(2) : step_.slots.dim(1);
     const CacheRead read{.kv_head = head, .length = length};
     Tensor old = scales.defined() ? engine.apply_one(read, {cache, scales}) : engine.apply_one(read, {cache});
-    if (!cache_.ring) return old;
+    if (!ring) return old;
     const Tensor own = engine.apply_one(Slice{.axis = 2, .start = head, .length = 1}, {chunk});
     const Tensor own_rows = engine.apply_one(Reshape{.shape = {1, 1, tokens, 1, chunk.dim(3)}}, {own});
     return engine.apply_one(Concat{.axis = 2}, {old, own_rows});
@@ -160,9 +164,9 @@ void CachedAttention::begin(Variable k, Variable v) {
 Variable CachedAttention::attend(Variable q, const AttentionScores& scores) {
   std::shared_ptr<const Function> function;
   if (decode_ != nullptr) {
-    function = std::make_shared<DecodeFunction>(cache_, *decode_, scores);
+    function = std::make_shared<DecodeFunction>(find_cache_, *decode_, scores);
   } else {
-    function = std::make_shared<PrefillFunction>(cache_, *prefill_, scores);
+    function = std::make_shared<PrefillFunction>(find_cache_, *prefill_, scores);
   }
   return q.graph().apply(function, {q, k_, v_}, "context")[0];
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "attention/layer_attention.h"
 
@@ -54,14 +55,19 @@ struct PrefillStep {
 /// T.
 class CachedAttention final : public LayerAttention {
  public:
-  CachedAttention(LayerCache& cache, const DecodeStep& step) : cache_(cache), decode_(&step) {}
-  CachedAttention(LayerCache& cache, const PrefillStep& step) : cache_(cache), prefill_(&step) {}
+  /// The cache that is worked on, asked for in each run: what is recorded once may be run for many layers.
+  using FindCache = std::function<LayerCache&()>;
+
+  /// What is found, and `step`, have to live as long as the graph in which it is recorded.
+  CachedAttention(FindCache find_cache, const DecodeStep& step) : find_cache_(std::move(find_cache)), decode_(&step) {}
+  CachedAttention(LayerCache& cache, const PrefillStep& step)
+      : find_cache_([&cache]() -> LayerCache& { return cache; }), prefill_(&step) {}
 
   void begin(Variable k, Variable v) override;
   Variable attend(Variable q, const AttentionScores& scores) override;
 
  private:
-  LayerCache& cache_;
+  FindCache find_cache_;
   const DecodeStep* decode_ = nullptr;
   const PrefillStep* prefill_ = nullptr;
   Variable k_;

@@ -32,17 +32,16 @@ CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const Inferenc
       options_(options),
       cache_(engine, shape, paged(options)),
       lengths_(static_cast<std::size_t>(options.cache.sequences), 0),
-      decode_layers_(engine, shape, weights, [this](std::size_t layer) {
-        LayerCache& cache = cache_.layers()[layer];
-        return std::make_unique<CachedAttention>(cache, cache.ring ? ring_step_ : full_step_);
+      decode_layers_(engine, shape, weights, [this](const std::size_t& layer) {
+        return std::make_unique<CachedAttention>([this, &layer]() -> LayerCache& { return cache_.layers()[layer]; },
+                                                 cache_.layers()[layer].ring ? ring_step_ : full_step_);
       }) {}
 
 Tensor CachedModel::integers(Shape shape, std::span<const std::int32_t> values) {
   return engine_.input({shape, DType::int32}, std::as_bytes(values));
 }
 
-Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids,
-                               const RecordedLayers::MakeAttention& attention) {
+Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention) {
   const LayerRopeTables tables(engine_, shape_, position_ids, DType::float32);
   const auto body = [&](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const std::unique_ptr<LayerAttention> strategy = attention(static_cast<std::size_t>(layer));

@@ -56,7 +56,8 @@ class CachedModel final : public SlotModel {
   /// The hidden states [1, T, E] of a chunk that stands at `first` of sequence `slot`.
   Tensor prefill_chunk(int slot, std::int64_t first, std::span<const std::int32_t> ids);
   /// The last layer's output for tokens [1, T] of a prompt.
-  Tensor run_prompt(const Tensor& ids, const Tensor& position_ids, const RecordedLayers::MakeAttention& attention);
+  using MakeAttention = std::function<std::unique_ptr<LayerAttention>(std::size_t layer)>;
+  Tensor run_prompt(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention);
   /// Logits [B, T, vocab_size] of hidden states.
   std::vector<float> logits(const Tensor& hidden);
   Tensor integers(Shape shape, std::span<const std::int32_t> values);

@@ -1,5 +1,6 @@
 #include "inference/recorded_layers.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace maxtext {
@@ -12,31 +13,57 @@ RecordedLayers::RecordedLayers(Engine& engine, const ModelShape& shape, const In
       weights_(weights),
       attention_(std::move(attention)) {}
 
-RecordedLayers::Layer RecordedLayers::record(const Tensor& x, const LayerRopeTables& tables, std::size_t index) const {
-  const auto number = static_cast<std::int64_t>(index);
-  Layer layer;
-  layer.graph = std::make_unique<Graph>(engine_);
-  Graph& graph = *layer.graph;
-  layer.x = graph.constant(x);
-  layer.rope_cos = graph.constant(tables.cos(number));
-  layer.rope_sin = graph.constant(tables.sin(number));
-  std::vector<Variable> parameters;
-  for (const Tensor& parameter : weights_.group(index + 1)) parameters.push_back(graph.constant(parameter));
-  const std::unique_ptr<LayerAttention> attention = attention_(index);
-  const LayerConstants constants{.rope_cos = layer.rope_cos, .rope_sin = layer.rope_sin, .attention = *attention};
-  layer.plan = graph.plan_forward({family_.layer(shape_, layer.x, parameters, constants)}, nullptr);
-  return layer;
+RecordedLayers::Recording RecordedLayers::record(const Tensor& x, const LayerRopeTables& tables) const {
+  const auto number = static_cast<std::int64_t>(current_);
+  Recording recording;
+  recording.graph = std::make_unique<Graph>(engine_);
+  Graph& graph = *recording.graph;
+  recording.x = graph.constant(x);
+  recording.rope_cos = graph.constant(tables.cos(number));
+  recording.rope_sin = graph.constant(tables.sin(number));
+  for (const Tensor& parameter : weights_.group(current_ + 1))
+    recording.parameters.push_back(graph.constant(parameter));
+  const std::unique_ptr<LayerAttention> attention = attention_(current_);
+  const LayerConstants constants{
+      .rope_cos = recording.rope_cos, .rope_sin = recording.rope_sin, .attention = *attention};
+  recording.plan = graph.plan_forward({family_.layer(shape_, recording.x, recording.parameters, constants)}, nullptr);
+  recording.window = shape_.layer_windows[current_];
+  return recording;
+}
+
+bool RecordedLayers::fits(const Recording& recording) const {
+  return recording.window == shape_.layer_windows[current_] &&
+         std::ranges::equal(
+             recording.parameters, weights_.group(current_ + 1), {}, [](const Variable& leaf) { return leaf.spec(); },
+             [](const Tensor& parameter) { return parameter.spec(); });
+}
+
+RecordedLayers::Recording& RecordedLayers::recording(const Tensor& x, const LayerRopeTables& tables) {
+  if (current_ == of_layer_.size()) {
+    const auto known = std::ranges::find_if(recordings_, [this](const Recording& one) { return fits(one); });
+    const auto index = static_cast<std::size_t>(known - recordings_.begin());
+    if (known == recordings_.end()) recordings_.push_back(record(x, tables));
+    of_layer_.push_back(index);
+  }
+  return recordings_[of_layer_[current_]];
+}
+
+Tensor RecordedLayers::run(Recording& recording, Tensor x, const LayerRopeTables& tables) {
+  Graph& graph = *recording.graph;
+  graph.bind(recording.x, std::move(x));
+  graph.bind(recording.rope_cos, tables.cos(static_cast<std::int64_t>(current_)));
+  graph.bind(recording.rope_sin, tables.sin(static_cast<std::int64_t>(current_)));
+  const std::vector<Tensor>& parameters = weights_.group(current_ + 1);
+  for (std::size_t i = 0; i < parameters.size(); ++i) graph.bind(recording.parameters[i], parameters[i]);
+  Tensor result = graph.forward(recording.plan)[0];
+  for (const Variable& leaf : {recording.x, recording.rope_cos, recording.rope_sin}) graph.bind(leaf, Tensor());
+  return result;
 }
 
 Tensor RecordedLayers::run(Tensor x, const LayerRopeTables& tables) {
-  for (std::size_t i = 0; i < static_cast<std::size_t>(shape_.layers); ++i) {
-    if (i == layers_.size()) layers_.push_back(record(x, tables, i));
-    Layer& layer = layers_[i];
-    layer.graph->bind(layer.x, std::move(x));
-    layer.graph->bind(layer.rope_cos, tables.cos(static_cast<std::int64_t>(i)));
-    layer.graph->bind(layer.rope_sin, tables.sin(static_cast<std::int64_t>(i)));
-    x = layer.graph->forward(layer.plan)[0];
-    for (const Variable& leaf : {layer.x, layer.rope_cos, layer.rope_sin}) layer.graph->bind(leaf, Tensor());
+  for (current_ = 0; current_ < static_cast<std::size_t>(shape_.layers); ++current_) {
+    Recording& layer = recording(x, tables);
+    x = run(layer, std::move(x), tables);
   }
   return x;
 }

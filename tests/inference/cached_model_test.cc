@@ -11,6 +11,7 @@
 #include "inference/forward_logits.h"
 #include "mesh/thread_transport.h"
 #include "model/hf_config.h"
+#include "tensor/half.h"
 #include "tensor/safetensors.h"
 #include "testing/compare.h"
 #include "testing/fixtures.h"
@@ -24,6 +25,36 @@ using Logits = std::vector<float>;
 
 constexpr double kTolerance = 1e-4;  // of the fixtures, whose logits have a standard deviation of 1 to 2
 
+/// Other weights, with the matrices of one layer stored as bfloat16.
+class OneLayerInBfloat16 final : public WeightSource {
+ public:
+  explicit OneLayerInBfloat16(const WeightSource& source) : source_(source) {}
+
+  std::vector<std::string> names() const override { return source_.names(); }
+  bool contains(std::string_view name) const override { return source_.contains(name); }
+  TensorSpec spec(std::string_view name) const override {
+    TensorSpec spec = source_.spec(name);
+    if (rounds(name)) spec.dtype = DType::bfloat16;
+    return spec;
+  }
+  void read_range_as_float(std::string_view name, std::int64_t first, std::span<float> out) const override {
+    source_.read_range_as_float(name, first, out);
+    if (!rounds(name)) return;
+    for (float& value : out) value = bfloat16_to_float(float_to_bfloat16(value));
+  }
+  std::shared_ptr<const std::byte> mapped(std::string_view name) const override {
+    return rounds(name) ? nullptr : source_.mapped(name);
+  }
+  nlohmann::json hf_config() const override { return source_.hf_config(); }
+
+ private:
+  bool rounds(std::string_view name) const {
+    return name.find("layers.1.") != std::string_view::npos && source_.spec(name).shape.size() == 2;
+  }
+
+  const WeightSource& source_;
+};
+
 class CachedModelTest : public ::testing::Test {
  protected:
   void open(const std::string& name) {
@@ -33,6 +64,11 @@ class CachedModelTest : public ::testing::Test {
     const std::vector<std::int64_t> wide =
         read_as_int64(SafetensorsFile(directory / "golden.safetensors"), "long.input_ids");
     long_ids_.assign(wide.begin(), wide.end());
+  }
+
+  void store_one_layer_as_bfloat16() {
+    original_ = std::move(weights_);
+    weights_ = std::make_unique<OneLayerInBfloat16>(*original_);
   }
 
   const ModelShape& shape() const { return shape_; }
@@ -91,6 +127,7 @@ class CachedModelTest : public ::testing::Test {
 
  private:
   ModelShape shape_;
+  std::unique_ptr<WeightSource> original_;
   std::unique_ptr<WeightSource> weights_;
   Ids long_ids_;
 };
@@ -113,6 +150,19 @@ TEST_F(CachedModelTest, AtTheEdgesOfARingLogitsAreThoseOfTheTrainingForward) {
             << name << ": a prompt of " << context << " in chunks of " << chunk << ", then steps";
       }
     }
+  }
+}
+
+/// Layers that are alike share what is recorded of a step; this one is not.
+TEST_F(CachedModelTest, ALayerMayBeStoredInAnotherDtypeThanTheOthers) {
+  for (const std::string name : {"llama", "gemma3"}) {
+    open(name);
+    const Ids all = ids(40);
+    const Logits before = whole(all);
+    store_one_layer_as_bfloat16();
+    const Logits expected = whole(all);
+    EXPECT_GT(max_abs_difference(before, expected), kTolerance) << name << ": nothing was rounded";
+    EXPECT_LE(max_abs_difference(cached(all, {}), expected), kTolerance) << name;
   }
 }
 

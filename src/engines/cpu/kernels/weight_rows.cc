@@ -25,13 +25,25 @@ const typename Row::Stored* elements(const std::byte* from) {
   return reinterpret_cast<const typename Row::Stored*>(from);
 }
 
+/// A pair of vectors of x in the order in which Row widens a weight's.
+template <typename Row, int... i>
+[[gnu::always_inline]] inline void pack_pair(const float* x, float* to, std::integer_sequence<int, i...>) {
+  const Vec<float> first = load(x);
+  const Vec<float> second = load(x + lanes<float>);
+  store(to, Row::paired ? __builtin_shufflevector(first, second, (2 * i)...) : first);
+  store(to + lanes<float>, Row::paired ? __builtin_shufflevector(first, second, (2 * i + 1)...) : second);
+}
+
 template <typename Row>
 void pack_row(const float* x, std::int64_t depth, float* to) {
+  constexpr auto in_order = std::make_integer_sequence<int, lanes<float>>{};
   const std::int64_t padded = (depth + packed_row_step - 1) / packed_row_step * packed_row_step;
-  for (std::int64_t begin = 0; begin < padded; begin += pair_lanes) {
-    for (int i = 0; i < pair_lanes; ++i) {
-      to[begin + place_in_pair<Row::paired>(i)] = begin + i < depth ? x[begin + i] : 0.0F;
-    }
+  std::int64_t k = 0;
+  for (; k + pair_lanes <= depth; k += pair_lanes) pack_pair<Row>(x + k, to + k, in_order);
+  for (; k < padded; k += pair_lanes) {
+    alignas(64) float rest[pair_lanes] = {};
+    for (std::int64_t j = 0; k + j < depth && j < pair_lanes; ++j) rest[j] = x[k + j];
+    pack_pair<Row>(rest, to + k, in_order);
   }
 }
 
