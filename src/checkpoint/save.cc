@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
@@ -50,7 +51,7 @@ class Save {
     });
     const bool agreed = phase([&] { commit(); });
     if (agreed && is_coordinator()) remove_old();
-    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result_.seconds = seconds_since(start);
     return result_;
   }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 #include "data/source_files.h"
 #include "data/token_cache.h"
 
@@ -56,9 +57,8 @@ void tokenize(const Files& files, const Tokenizer& tokenizer, const TextDocument
     if (part.ends_document && ends.eos) writer.append({{*ends.eos}});
     if (part.ends_document) writer.end_document();
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   spdlog::info("tokenized {} files: {} documents, {} tokens, {:.1f} MB in {:.1f} s", files.size(), writer.documents(),
-               writer.tokens(), static_cast<double>(bytes) / 1e6, seconds.count());
+               writer.tokens(), static_cast<double>(bytes) / 1e6, seconds_since(start));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/seconds_since.h"
 #include "mesh/thread_transport.h"
 #include "train/memory_use.h"
 
@@ -39,7 +40,7 @@ DecodeReport decode(const DecodeSetup& setup, const DecodeEnvironment& environme
     const int device = engine.device();
     const InferenceWeights weights = make_weights(engine, setup);
     CachedModel model(engine, setup.files.shape, weights, setup.model);
-    if (device == 0) report.load_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (device == 0) report.load_seconds = seconds_since(start);
     TextListener own_listener;
     if (device == 0) own_listener = listener;
     own_listener.cancel = agreed(engine, setup.devices, listener.cancel);

@@ -5,13 +5,12 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 
 namespace maxtext {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 class Run {
  public:

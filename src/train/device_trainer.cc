@@ -9,6 +9,7 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "base/seconds_since.h"
 #include "train/device_state.h"
 #include "train/memory_use.h"
 #include "train/non_finite.h"
@@ -20,8 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr AxisSet kAllAxes = Axis::data | Axis::fsdp | Axis::context | Axis::tensor;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::vector<std::string> parameter_names(const ModelLayout& layout) {
   std::vector<std::string> names;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/seconds_since.h"
 #include "cli/bench/benchmarks.h"
 #include "cli/bench/report.h"
 #include "cli/bench/stream_read.h"
@@ -40,7 +41,7 @@ class DecodedWeights {
   double measure() {
     const auto start = std::chrono::steady_clock::now();
     for (const Tensor& weight : weights_) engine_.apply_one(Linear{}, {x_, weight});
-    return bytes_ / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return bytes_ / seconds_since(start);
   }
 
   std::size_t count() const { return weights_.size(); }

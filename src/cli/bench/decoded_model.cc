@@ -3,14 +3,11 @@
 #include <chrono>
 #include <utility>
 
+#include "base/seconds_since.h"
 #include "mesh/device_program.h"
 
 namespace maxtext::bench {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 CachedModelOptions options(const DecodeCase& sizes, std::int64_t max_length) {
   CachedModelOptions options;

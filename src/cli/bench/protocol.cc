@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 
 namespace maxtext::bench {
 
@@ -30,7 +31,7 @@ double seconds_per_call(const std::function<void()>& work, double shortest) {
   do {
     work();
     ++calls;
-    seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    seconds = seconds_since(start);
   } while (seconds < shortest);
   return seconds / calls;
 }

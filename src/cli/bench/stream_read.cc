@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 #include "cli/bench/protocol.h"
 
 namespace maxtext::bench {
@@ -71,7 +72,7 @@ double StreamRead::measure(int streams) {
   for (int thread = 0; thread < threads_; ++thread) {
     total += sum_lines(reinterpret_cast<const Line*>(data_.get() + thread * part), part / kCacheLine, streams);
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   checksum_ += total;
   return static_cast<double>(bytes_) / seconds;
 }

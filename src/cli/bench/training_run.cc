@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 #include "data/synthetic_dataset.h"
 #include "mesh/device_program.h"
 #include "train/dry_step.h"
@@ -89,7 +90,7 @@ double TrainingRun::step() {
     if (index == 0) last_loss_ = output.loss;
   });
   ++steps_;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 double TrainingRun::flops_per_step() const {
