@@ -29,7 +29,7 @@ KeyGroup sampling_keys() {
                    "decode_sampling_top_k, decode_sampling_nucleus_p, both. Order: repetition penalty, temperature, "
                    "top-k, top-p, min-p")
               .one_of({"greedy", "weighted", "nucleus", "topk", "composite"}),
-          real_key("decode_sampling_temperature", 1, "Divides the logits").more_than(0),
+          real_key("decode_sampling_temperature", 1, "Divides the logits; towards 0 it is greedy").more_than(0),
           integer_key("decode_sampling_top_k", 0, "Most probable tokens that stay; 0 keeps all").at_least(0),
           real_key("decode_sampling_nucleus_p", -1, "Tokens that stay sum to this probability; -1 keeps all")
               .more_than(0)
@@ -39,9 +39,11 @@ KeyGroup sampling_keys() {
               .ours()
               .at_least(0)
               .at_most(1),
-          real_key("decode_sampling_repetition_penalty", 1, "Makes tokens that occurred less probable; 1 does nothing")
+          real_key("decode_sampling_repetition_penalty", 1,
+                   "Makes tokens that occurred less probable, below 1 more probable; 1 does nothing")
               .ours()
-              .more_than(0),
+              .at_least(0.001)
+              .at_most(1000),
           integer_key("decode_sampling_seed", -1, "Seed of sampling; -1 takes one from the clock and prints it")
               .ours()
               .at_least(0)

@@ -11,9 +11,10 @@ namespace maxtext {
 struct SamplingOptions {
   /// Takes the largest logit (after the penalty), the lowest id among equals; the other filters have no effect.
   bool greedy = true;
-  /// Of ids that occurred before, once each: logit < 0 ? logit · penalty : logit / penalty (Keskar et al. 2019).
+  /// Of ids that occurred before, once each: logit < 0 ? logit · penalty : logit / penalty (Keskar et al. 2019); > 0.
+  /// What is beyond float's range becomes its end.
   double repetition_penalty = 1;
-  /// Logits are divided by it; > 0.
+  /// Logits are divided by it; > 0. The smaller it is, the nearer to greedy, without overflow.
   double temperature = 1;
   /// Keeps ids whose logit is at least the k-th largest, all of several equal ones too; 0 keeps all.
   std::int64_t top_k = 0;
@@ -28,9 +29,9 @@ struct Candidate {
   double probability = 0;
 };
 
-/// The ids that remain, ascending, and their probabilities, which sum to 1. logits [vocab_size]; a NaN among them, or a
-/// +inf, throws Error naming the id. Costs some passes over the vocabulary; only as much of it is ordered as top_p
-/// keeps.
+/// The ids that remain, ascending, and their probabilities, which sum to 1 and may be 0. logits [vocab_size]; a NaN
+/// among them, or a +inf, throws Error naming the id, and so do logits that are all -inf, and options out of range.
+/// Costs some passes over the vocabulary; only as much of it is ordered as top_p keeps.
 std::vector<Candidate> sampling_candidates(std::span<const float> logits, std::span<const std::int32_t> previous_ids,
                                            const SamplingOptions& options);
 
