@@ -11,7 +11,8 @@
 namespace maxtext {
 
 ConfigRequest config_request(const Arguments& file_and_overrides) {
-  if (file_and_overrides.empty() || file_and_overrides.front().find('=') != std::string::npos) {
+  if (file_and_overrides.empty() || file_and_overrides.front().empty() ||
+      file_and_overrides.front().find('=') != std::string::npos) {
     fail_config("the first argument has to be a configuration file, as configs/base.yml");
   }
   ConfigRequest request;

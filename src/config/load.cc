@@ -47,7 +47,8 @@ fs::path find_file(const fs::path& file) {
   if (const std::string hint = hint_at_our_file(file); !hint.empty()) {
     fail_config("configuration file '{}' does not exist{}", file.string(), hint);
   }
-  fail_config("configuration file '{}' does not exist (nor does '{}')", file.string(), ("configs" / file).string());
+  fail_config("configuration file '{}' does not exist{}", file.string(),
+              file.is_absolute() ? "" : fmt::format(" (nor does '{}')", ("configs" / file).string()));
 }
 
 std::string scalar_or_list(const YAML::Node& node, std::string_view key, const std::string& where) {

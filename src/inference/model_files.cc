@@ -28,10 +28,13 @@ json read_json_if_there(const fs::path& path) {
 /// Errors of files to which load_parameters_path leads are errors of that key.
 template <typename Open>
 auto name_key_in_errors(const Config& config, const Open& open) {
+  const std::string& path = config.text("load_parameters_path");
   try {
     return open();
   } catch (const Error& error) {
-    fail_config("load_parameters_path={}: {}", config.text("load_parameters_path"), error.what());
+    std::string_view reason = error.what();
+    if (reason.starts_with(path + ": ")) reason.remove_prefix(path.size() + 2);
+    fail_config("load_parameters_path={}: {}", path, reason);
   }
 }
 
