@@ -111,7 +111,7 @@ std::vector<GoldenSequence> own_logits(const Config& config, const ModelFiles& f
                                        const DecodeEnvironment& environment) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(config);
   std::vector<GoldenSequence> sequences;
-  for (const std::string& prompt : read_prompts(config.text("prompt"), config.text("prompt_file"))) {
+  for (const auto& [prompt, origin] : read_prompts(config)) {
     GoldenSequence sequence;
     sequence.prompt = prompt.size() <= 40 ? prompt : prompt.substr(0, utf8_boundary(prompt, 40)) + "…";
     sequence.ids = tokenizer->encode(prompt, {.add_special_tokens = config.flag("add_bos")});

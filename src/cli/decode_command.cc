@@ -57,7 +57,7 @@ Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Spe
   Json answers = Json::array();
   for (std::size_t i = 0; i < setup.prompts.size(); ++i) {
     const TextAnswer& answer = report.outcome.answers[i];
-    answers.push_back({{"prompt", setup.prompts[i]},
+    answers.push_back({{"prompt", setup.prompts[i].text},
                        {"prompt_ids", setup.requests[i].prompt},
                        {"text", answer.text},
                        {"ids", answer.ids},
@@ -145,10 +145,11 @@ int decode_command(const Arguments& arguments) {
 
   const StopSignal stop;
   const bool stream = ::isatty(STDOUT_FILENO) != 0 && setup.prompts.size() == 1 && json_path != "-";
+  for (const std::string& note : setup.notes) fmt::print(stderr, "maxtext: note: {}\n", note);
   TextListener listener;
   listener.cancel = [&stop] { return stop.requested(); };
   if (stream) {
-    std::cout << setup.prompts.front() << std::flush;
+    std::cout << setup.prompts.front().text << std::flush;
     listener.text = [](std::size_t, const std::string& piece) { std::cout << piece << std::flush; };
     listener.finished = [](std::size_t, FinishReason) { std::cout << std::endl; };
   }

@@ -7,7 +7,6 @@
 
 #include "base/available_memory.h"
 #include "base/error.h"
-#include "inference/prompts.h"
 #include "model/layout.h"
 
 namespace maxtext {
@@ -37,24 +36,38 @@ std::uint64_t resolve_seed(std::int64_t seed) {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count()) & 0x7fffffffU;
 }
 
-std::vector<std::int32_t> encode_prompt(const Config& config, const Tokenizer& tokenizer, const std::string& prompt) {
-  std::vector<std::int32_t> ids = tokenizer.encode(prompt, {.add_special_tokens = config.flag("add_bos")});
+/// Token ids that the model can read.
+std::vector<std::int32_t> encode_prompt(const Config& config, const DecodeSetup& setup, const Prompt& prompt) {
+  std::vector<std::int32_t> ids = setup.tokenizer->encode(prompt.text, {.add_special_tokens = config.flag("add_bos")});
   const auto length = static_cast<std::int64_t>(ids.size());
   if (length > config.integer("max_prefill_predict_length")) {
-    fail_config("{}: the prompt has {} tokens", config.describe("max_prefill_predict_length"), length);
+    fail_config("{}: the prompt has {} tokens, expected at most {}", prompt.origin, length,
+                config.describe("max_prefill_predict_length"));
   }
-  if (length == 0) fail_config("the prompt '{}' has no tokens", prompt);
+  if (length == 0) fail_config("{}: the prompt has no tokens", prompt.origin);
+  const std::int32_t largest = std::ranges::max(ids);
+  if (largest >= setup.files.shape.vocab_size) {
+    fail_config("{}: the tokenizer gives the id {}, the model has vocab_size={}: they do not belong together",
+                prompt.origin, largest, setup.files.shape.vocab_size);
+  }
   return ids;
 }
 
-void check_vocabulary(const DecodeSetup& setup) {
-  for (const TextRequest& request : setup.requests) {
-    const std::int32_t largest = std::ranges::max(request.prompt);
-    if (largest >= setup.files.shape.vocab_size) {
-      fail_config("the tokenizer gives the id {}, the model has vocab_size={}: they do not belong together", largest,
-                  setup.files.shape.vocab_size);
-    }
+/// Published tokenizers have added tokens that their model has no rows for, so only a prompt with one is an error; rows
+/// without a token are padding.
+std::vector<std::string> notes_on(const Config& config, const DecodeSetup& setup) {
+  std::vector<std::string> notes;
+  const ModelShape& shape = setup.files.shape;
+  if (setup.tokenizer->vocab_size() > shape.vocab_size) {
+    notes.push_back(
+        fmt::format("the tokenizer has ids up to {}, the model only vocab_size={}: they may not belong together",
+                    setup.tokenizer->vocab_size() - 1, shape.vocab_size));
   }
+  if (shape.max_position_embeddings > 0 && config.integer("max_target_length") > shape.max_position_embeddings) {
+    notes.push_back(fmt::format("{} is more than the model's max_position_embeddings={}: answers may degrade beyond it",
+                                config.describe("max_target_length"), shape.max_position_embeddings));
+  }
+  return notes;
 }
 
 CachedModelOptions model_options(const Config& config, std::size_t prompts) {
@@ -126,7 +139,7 @@ DecodeSetup decode_setup(const Config& config) {
   DecodeSetup setup;
   setup.devices = static_cast<int>(config.integer("ici_context_autoregressive_parallelism") *
                                    config.integer("ici_autoregressive_parallelism"));
-  setup.prompts = read_prompts(config.text("prompt"), config.text("prompt_file"));
+  setup.prompts = read_prompts(config);
   setup.files = open_model_files(config);
   setup.tokenizer = open_model_tokenizer(config);
   setup.weights_seed = static_cast<std::uint64_t>(config.integer("init_weights_seed"));
@@ -136,9 +149,9 @@ DecodeSetup decode_setup(const Config& config) {
     stop_ids = setup.files.stop_ids;
     if (const auto eos = setup.tokenizer->eos_id()) stop_ids.insert(*eos);
   }
-  for (const std::string& prompt : setup.prompts) {
+  for (const Prompt& prompt : setup.prompts) {
     TextRequest request;
-    request.prompt = encode_prompt(config, *setup.tokenizer, prompt);
+    request.prompt = encode_prompt(config, setup, prompt);
     request.max_new_tokens = config.integer("max_target_length") - static_cast<std::int64_t>(request.prompt.size());
     request.sampling = sampling;
     request.seed = setup.sampling_seed;
@@ -146,7 +159,7 @@ DecodeSetup decode_setup(const Config& config) {
     request.stop_strings = config.list("stop_strings");
     setup.requests.push_back(std::move(request));
   }
-  check_vocabulary(setup);
+  setup.notes = notes_on(config, setup);
   setup.model = model_options(config, setup.prompts.size());
   check_memory(setup);
   return setup;

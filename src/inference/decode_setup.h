@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "inference/cached_model.h"
 #include "inference/model_files.h"
+#include "inference/prompts.h"
 #include "inference/text_generation.h"
 
 namespace maxtext {
@@ -15,7 +16,7 @@ namespace maxtext {
 struct DecodeSetup {
   ModelFiles files;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<std::string> prompts;
+  std::vector<Prompt> prompts;
   /// One per prompt.
   std::vector<TextRequest> requests;
   CachedModelOptions model;
@@ -23,11 +24,13 @@ struct DecodeSetup {
   std::uint64_t sampling_seed = 0;
   /// Devices that share the cache's positions.
   int devices = 1;
+  /// Lines worth showing before the answers: what is possible, and probably not meant.
+  std::vector<std::string> notes;
 };
 
 /// Opens model, tokenizer and prompts. Throws ConfigError with one line naming the key for what does not fit together:
 /// an `attention` that cannot decode, a prompt longer than max_prefill_predict_length, max_target_length not above it,
-/// a tokenizer with more tokens than the model has rows, weights and cache that do not fit into memory.
+/// a prompt with a token that the model has no row for, weights and cache that do not fit into memory.
 DecodeSetup decode_setup(const Config& config);
 
 /// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.

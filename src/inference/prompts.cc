@@ -24,26 +24,24 @@ std::string read_all(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-std::string prompt_of_line(std::string_view line, const std::string& name, std::size_t number) {
+std::string prompt_of_line(std::string_view line, const std::string& origin) {
   const json value = json::parse(line, nullptr, false);
-  if (value.is_discarded()) fail_config("{}: line {}: not valid JSON", name, number);
+  if (value.is_discarded()) fail_config("{}: not valid JSON", origin);
   if (value.is_string()) return value.get<std::string>();
   const auto prompt = value.is_object() ? value.find("prompt") : value.end();
   if (!value.is_object() || prompt == value.end() || !prompt->is_string()) {
-    fail_config("{}: line {}: expected a string, or an object with the text field `prompt`", name, number);
+    fail_config("{}: expected a string, or an object with the text field `prompt`", origin);
   }
   return prompt->get<std::string>();
 }
 
-void check_prompt(const std::string& prompt, const std::string& name) {
-  const std::optional<std::int64_t> offset = first_invalid_utf8(prompt);
-  if (offset) fail("{}: byte {} is not UTF-8", name, *offset);
+void check_utf8(const std::string& text, const std::string& name) {
+  const std::optional<std::int64_t> offset = first_invalid_utf8(text);
+  if (offset) fail_config("{}: byte {} is not UTF-8", name, *offset);
 }
 
-}  // namespace
-
-std::vector<std::string> parse_jsonl_prompts(std::string_view text, const std::string& name) {
-  std::vector<std::string> prompts;
+std::vector<Prompt> jsonl_prompts(std::string_view text, const std::string& name) {
+  std::vector<Prompt> prompts;
   std::size_t number = 0;
   while (!text.empty()) {
     ++number;
@@ -51,25 +49,35 @@ std::vector<std::string> parse_jsonl_prompts(std::string_view text, const std::s
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    prompts.push_back(prompt_of_line(line, name, number));
+    const std::string origin = fmt::format("{}: line {}", name, number);
+    prompts.push_back({prompt_of_line(line, origin), origin});
   }
   if (prompts.empty()) fail_config("{}: there is no prompt in it", name);
   return prompts;
 }
 
-std::vector<std::string> read_prompts(const std::string& prompt, const std::string& prompt_file) {
-  std::vector<std::string> prompts = {prompt};
-  std::string name = "prompt";
-  if (!prompt_file.empty()) {
-    name = prompt_file == "-" ? "standard input" : prompt_file;
-    std::string text = read_all(prompt_file);
-    check_prompt(text, name);
-    if (prompt_file.ends_with(".jsonl")) return parse_jsonl_prompts(text, name);
-    if (text.ends_with('\n')) text.pop_back();
-    prompts = {std::move(text)};
+std::vector<Prompt> prompts_of_file(const std::string& path) {
+  const std::string name = path == "-" ? "standard input" : path;
+  std::string text = read_all(path);
+  check_utf8(text, name);
+  if (path.ends_with(".jsonl")) return jsonl_prompts(text, name);
+  if (text.ends_with('\n')) text.pop_back();
+  return {{std::move(text), name}};
+}
+
+}  // namespace
+
+std::vector<Prompt> read_prompts(const Config& config) {
+  const std::string& prompt = config.text("prompt");
+  const std::string& file = config.text("prompt_file");
+  if (!file.empty() && !prompt.empty() && config.is_set("prompt")) {
+    fail_config("prompt and prompt_file={} are both given: expected one of them", file);
   }
-  check_prompt(prompts.front(), name);
-  if (prompts.front().empty()) fail_config("{}: the prompt is empty", name);
+  if (file.empty()) check_utf8(prompt, "prompt");
+  std::vector<Prompt> prompts = file.empty() ? std::vector<Prompt>{{prompt, "prompt"}} : prompts_of_file(file);
+  for (const Prompt& each : prompts) {
+    if (each.text.empty()) fail_config("{}: the prompt is empty", each.origin);
+  }
   return prompts;
 }
 

@@ -2,18 +2,22 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "config/config.h"
 
 namespace maxtext {
 
+struct Prompt {
+  std::string text;
+  /// What errors call it: "prompt", "FILE", "FILE: line 3".
+  std::string origin;
+};
+
 /// The prompts of `prompt_file`: a .jsonl has one per line, a string or an object with the field `prompt`; any other
 /// file, or "-" for standard input, is one prompt as a whole, less a newline at its end. With an empty `prompt_file`
-/// `prompt` is the only one. Throws ConfigError (file, line) for a file that cannot be read or has no prompt, Error
-/// (file, byte) for text that is not UTF-8.
-std::vector<std::string> read_prompts(const std::string& prompt, const std::string& prompt_file);
-
-/// The prompts of a .jsonl text; `name` is what errors call it.
-std::vector<std::string> parse_jsonl_prompts(std::string_view text, const std::string& name);
+/// `prompt` is the only one. Throws ConfigError (file, line or byte) for a file that cannot be read or has no prompt,
+/// an empty prompt and text that is not UTF-8, and where both keys name prompts.
+std::vector<Prompt> read_prompts(const Config& config);
 
 }  // namespace maxtext

@@ -231,12 +231,62 @@ TEST_F(DecodeCommand, WrongInputIsOneLineThatNamesTheKey) {
   expect_error("decode configs/base.yml load_parameters_path='" + model() + "'", "tokenizer_path is empty");
   expect_error("decode configs/base.yml model_name=llama2-7b tokenizer_type=bytes max_target_length=1000000",
                "not enough memory");
-  write("bad.txt", "ab\xff");
-  expect_error(decode("prompt_file='" + path("bad.txt") + "'"), "byte 2 is not UTF-8", 1);
-  write("empty.jsonl", "\n");
-  expect_error(decode("prompt_file='" + path("empty.jsonl") + "'"), "there is no prompt");
-  write("odd.jsonl", "\"a\"\n[1]\n");
-  expect_error(decode("prompt_file='" + path("odd.jsonl") + "'"), "line 2");
+}
+
+TEST_F(DecodeCommand, APromptThatCannotBeReadIsOneLineThatNamesItsPlace) {
+  const auto expect_file_error = [&](const std::string& name, const std::string& text, const std::string& message,
+                                     const std::string& more = "") {
+    write(name, text);
+    expect_error(decode("prompt_file='" + path(name) + "' " + more), "error: " + path(name) + ": " + message);
+  };
+  expect_file_error("bad.txt", "ab\xff", "byte 2 is not UTF-8");
+  expect_file_error("bad.jsonl", "\"a\"\n\"\xff\"\n", "byte 5 is not UTF-8");
+  expect_error(decode("prompt=\"$(printf 'ab\\377')\""), "prompt: byte 2 is not UTF-8");
+  expect_file_error("odd.jsonl", "\"a\"\n[1]\n", "line 2: expected a string");
+  expect_file_error("odd.jsonl", "\"a\"\n\n{\n", "line 3: not valid JSON");
+
+  // Wherever an empty prompt comes from.
+  expect_file_error("empty.jsonl", "\n", "there is no prompt");
+  expect_file_error("empty.jsonl", "\"a\"\n\"\"\n", "line 2: the prompt is empty");
+  expect_file_error("empty.jsonl", "{\"prompt\": \"\"}\n", "line 1: the prompt is empty");
+  expect_file_error("empty.txt", "\n", "the prompt is empty");
+  expect_error(decode("prompt="), "prompt: the prompt is empty");
+  expect_error(decode("prompt_file=-"), "standard input: the prompt is empty");
+
+  const std::string limit = "max_prefill_predict_length=4";
+  const std::string too_long = "the prompt has 5 tokens, expected at most max_prefill_predict_length=4";
+  expect_file_error("long.jsonl", "\"abc\"\n\n\"abcd\"\n", "line 3: " + too_long, limit);
+  expect_file_error("long.txt", "abcd\n", too_long, limit);
+  expect_error(decode("prompt=abcd " + limit), "prompt: " + too_long);
+}
+
+TEST_F(DecodeCommand, PromptsComeFromOneKey) {
+  write("prompt.txt", "abc");
+  const std::string file = "prompt_file='" + path("prompt.txt") + "' max_target_length=65 ";
+  expect_error(decode(file + "prompt=abc"), "prompt and prompt_file=" + path("prompt.txt"));
+  expect_error(decode(file + "prompt='I love to'"), "prompt and prompt_file=");
+  ASSERT_EQ(run(decode(file + "prompt=")), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("Input `abc` -> `"));
+}
+
+/// A file's name that the key names, too, is said once, and none that is empty.
+TEST_F(DecodeCommand, MessagesNameAPathOnce) {
+  const auto expect_once = [&](const std::string& arguments, const std::string& name) {
+    EXPECT_EQ(run(arguments), 2) << err();
+    const std::size_t at = err().find(name);
+    ASSERT_NE(at, std::string::npos) << err();
+    EXPECT_EQ(err().find(name, at + 1), std::string::npos) << err();
+  };
+  const std::string command = "decode configs/base.yml tokenizer_type=bytes load_parameters_path=";
+  expect_once(command + "/nonexistent", "/nonexistent");
+  write("model.gguf", "GGUF");
+  expect_once(command + "'" + path("model.gguf") + "'", "model.gguf");
+  write("model.safetensors", "");
+  expect_once(command + "'" + path("model.safetensors") + "'", "model.safetensors: a");
+  fs::create_directory(path("folder"));
+  expect_once(command + "'" + path("folder") + "'", path("folder"));
+  expect_once("decode /nonexistent.yml", "/nonexistent.yml");
+  expect_error("decode ''", "the first argument has to be a configuration file");
 }
 
 TEST_F(DecodeCommand, AnOldReportIsKeptUntilThereIsANewOne) {
