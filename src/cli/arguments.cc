@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "inference/decode_setup.h"
 #include "mesh/mpi_transport.h"
 
 namespace maxtext {
@@ -31,6 +32,9 @@ void note_ignored_keys(const Config& config) {
   if (!config.flag("context_parallel_load_balance") && strategy != "auto" && strategy != "none") {
     names.push_back(
         fmt::format("context_parallel_reorder_strategy={} (context_parallel_load_balance=false)", strategy));
+  }
+  for (const std::string& name : unused_sampling_keys(config)) {
+    names.push_back(fmt::format("{} (decode_sampling_strategy={})", name, config.text("decode_sampling_strategy")));
   }
   if (names.empty() || launched_process_index() > 0) return;
   fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));

@@ -132,6 +132,19 @@ SamplingOptions sampling_options(const Config& config) {
   return options;
 }
 
+std::vector<std::string> unused_sampling_keys(const Config& config) {
+  const std::string& strategy = config.text("decode_sampling_strategy");
+  std::vector<std::string> unused;
+  if (strategy == "greedy") {
+    unused = {"decode_sampling_temperature", "decode_sampling_min_p", "decode_sampling_seed"};
+  }
+  if (strategy != "topk" && strategy != "composite") unused.emplace_back("decode_sampling_top_k");
+  if (strategy != "nucleus" && strategy != "composite") unused.emplace_back("decode_sampling_nucleus_p");
+  const Config defaults;
+  std::erase_if(unused, [&](const std::string& key) { return config.value(key) == defaults.value(key); });
+  return unused;
+}
+
 DecodeSetup decode_setup(const Config& config) {
   check_attention(config);
   check_lengths(config);

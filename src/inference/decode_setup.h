@@ -36,4 +36,7 @@ DecodeSetup decode_setup(const Config& config);
 /// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.
 SamplingOptions sampling_options(const Config& config);
 
+/// Names of the decode_sampling_* keys whose values would change the answers if the strategy counted them.
+std::vector<std::string> unused_sampling_keys(const Config& config);
+
 }  // namespace maxtext

@@ -192,6 +192,79 @@ TEST_F(DecodeCommand, TheSameSeedGivesTheSameAnswerAndIsPrinted) {
   EXPECT_EQ(Json::parse(out()).at("answers"), first.at("answers"));
 }
 
+TEST_F(DecodeCommand, TemperaturesNear0AreGreedyAndPenaltiesOutOfRangeRefused) {
+  const std::string common = "prompt=abc max_target_length=80 ignore_eos=true --json - ";
+  ASSERT_EQ(run(decode(common)), 0) << err();
+  const Json greedy = Json::parse(out()).at("answers");
+  for (const std::string temperature : {"1e-7", "1e-39", "1e-300"}) {
+    ASSERT_EQ(run(decode(common + "decode_sampling_strategy=weighted decode_sampling_temperature=" + temperature)), 0)
+        << err();
+    EXPECT_EQ(Json::parse(out()).at("answers"), greedy) << temperature;
+  }
+  for (const std::string penalty : {"0", "-1", "1e-60", "1e60"}) {
+    expect_error(decode("decode_sampling_repetition_penalty=" + penalty), "expected a finite number, 0.001 to 1000");
+  }
+}
+
+TEST_F(DecodeCommand, KeysOfSamplingThatTheStrategyDoesNotCountAreNoted) {
+  const auto expect_noted = [&](const std::string& arguments, const std::vector<std::string>& names) {
+    ASSERT_EQ(run(decode("prompt=abc max_target_length=65 " + arguments)), 0) << err();
+    EXPECT_EQ(err().find("without effect") != std::string::npos, !names.empty()) << err();
+    for (const std::string& name : names) EXPECT_THAT(err(), HasSubstr(name));
+  };
+  expect_noted(
+      "decode_sampling_temperature=0.7 decode_sampling_top_k=4 decode_sampling_nucleus_p=0.9 "
+      "decode_sampling_min_p=0.1 decode_sampling_seed=3",
+      {"without effect here: decode_sampling_temperature (decode_sampling_strategy=greedy)", "decode_sampling_top_k (",
+       "decode_sampling_nucleus_p (", "decode_sampling_min_p (", "decode_sampling_seed ("});
+  expect_noted("decode_sampling_strategy=weighted decode_sampling_top_k=4 decode_sampling_temperature=0.7",
+               {"without effect here: decode_sampling_top_k (decode_sampling_strategy=weighted)\n"});
+  expect_noted("decode_sampling_strategy=topk decode_sampling_top_k=4 decode_sampling_nucleus_p=0.9",
+               {"without effect here: decode_sampling_nucleus_p (decode_sampling_strategy=topk)\n"});
+  expect_noted("decode_sampling_strategy=nucleus decode_sampling_top_k=4 decode_sampling_nucleus_p=0.9",
+               {"without effect here: decode_sampling_top_k (decode_sampling_strategy=nucleus)\n"});
+  expect_noted("decode_sampling_repetition_penalty=1.1 decode_sampling_temperature=1 decode_sampling_top_k=0", {});
+  expect_noted(
+      "decode_sampling_strategy=composite decode_sampling_top_k=4 decode_sampling_nucleus_p=0.9 "
+      "decode_sampling_temperature=0.7 decode_sampling_min_p=0.1 decode_sampling_seed=3",
+      {});
+}
+
+TEST_F(DecodeCommand, WeightsThatAreNotANumberEndWithAnError) {
+  const fs::path copy = testing::copy_model("llama-tied", path(""));
+  std::vector<OwnedTensor> tensors = read_tensors(copy / "model.safetensors");
+  OwnedTensor& norm = *std::ranges::find(tensors, "model.norm.weight", &OwnedTensor::name);
+  std::ranges::fill(norm.bytes, std::byte{0xFF});
+  write_tensors(copy / "model.safetensors", tensors);
+  for (const std::string strategy : {"greedy", "weighted"}) {
+    expect_error("decode configs/base.yml tokenizer_type=bytes max_target_length=70 load_parameters_path='" +
+                     copy.string() + "' decode_sampling_strategy=" + strategy,
+                 "the logit of token 0 is nan", 1);
+  }
+}
+
+TEST_F(DecodeCommand, ATokenizerLargerThanTheModelIsNotedAndATokenBeyondItRefused) {
+  // The bytes tokenizer has 258 tokens, the last two special.
+  const std::string random =
+      "decode configs/base.yml model_name=llama-tiny override_model_config=true tokenizer_type=bytes "
+      "max_target_length=65 ";
+  ASSERT_EQ(run(random + "vocab_size=256 add_bos=false"), 0) << err();
+  EXPECT_THAT(err(), HasSubstr("maxtext: note: the tokenizer has ids up to 257, the model only vocab_size=256"));
+  expect_error(random + "vocab_size=256 add_bos=true", "prompt: the tokenizer gives the id 256");
+  for (const std::string padded : {"258", "320"}) {
+    ASSERT_EQ(run(random + "vocab_size=" + padded), 0) << err();
+    EXPECT_THAT(err(), ::testing::Not(HasSubstr("maxtext: note")));
+  }
+}
+
+TEST_F(DecodeCommand, SequencesBeyondTheModelsPositionsAreNoted) {
+  ASSERT_EQ(run(decode("prompt=abc max_target_length=257")), 0) << err();
+  EXPECT_THAT(err(), HasSubstr("maxtext: note: max_target_length=257 (command line) is more than the model's "
+                               "max_position_embeddings=256"));
+  ASSERT_EQ(run(decode("prompt=abc max_target_length=256")), 0) << err();
+  EXPECT_THAT(err(), ::testing::Not(HasSubstr("maxtext: note")));
+}
+
 TEST_F(DecodeCommand, ASharedCacheGivesTheSameAnswer) {
   const std::string rest = "prompt='a prompt of some bytes' max_target_length=120 prefill_chunk_size=16 --json -";
   ASSERT_EQ(run(decode(rest)), 0) << err();
