@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -103,10 +103,17 @@ void print_statistics(const DecodeSetup& setup, const DecodeReport& report, cons
   if (!setup.requests.front().sampling.greedy) fmt::print(stderr, "decode_sampling_seed={}\n", setup.sampling_seed);
 }
 
+bool is_cancelled(const TextAnswer& answer) { return answer.finish_reason == FinishReason::cancelled; }
+
 /// MaxText's result line, for each prompt.
 void print_answers(const DecodeSetup& setup, const DecodeReport& report) {
   for (std::size_t i = 0; i < setup.prompts.size(); ++i) {
-    fmt::print("Input `{}` -> `{}`\n", setup.prompts[i], report.outcome.answers[i].text);
+    const TextAnswer& answer = report.outcome.answers[i];
+    if (is_cancelled(answer) && answer.ids.empty()) {
+      fmt::print("Input `{}`: cancelled before its answer began\n", setup.prompts[i].text);
+    } else {
+      fmt::print("Input `{}` -> `{}`\n", setup.prompts[i].text, answer.text);
+    }
   }
 }
 
@@ -138,6 +145,7 @@ int decode_command(const Arguments& arguments) {
   JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
   for (const std::string& warning : setup.files.warnings) fmt::print(stderr, "{}\n", warning);
+  for (const std::string& note : setup.notes) fmt::print(stderr, "maxtext: note: {}\n", note);
   if (setup.files.weights == nullptr) {
     fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
                setup.weights_seed);
@@ -145,7 +153,6 @@ int decode_command(const Arguments& arguments) {
 
   const StopSignal stop;
   const bool stream = ::isatty(STDOUT_FILENO) != 0 && setup.prompts.size() == 1 && json_path != "-";
-  for (const std::string& note : setup.notes) fmt::print(stderr, "maxtext: note: {}\n", note);
   TextListener listener;
   listener.cancel = [&stop] { return stop.requested(); };
   if (stream) {
@@ -163,6 +170,10 @@ int decode_command(const Arguments& arguments) {
   }
   std::cout << std::flush;
   print_statistics(setup, report, speeds);
+  if (const auto cancelled = std::ranges::count_if(report.outcome.answers, is_cancelled); cancelled > 0) {
+    fmt::print(stderr, "{}: {} of {} answers cancelled\n", stop.name(), cancelled, setup.prompts.size());
+    return 128 + stop.number();
+  }
   check_assertion(config, report);
   return 0;
 }

@@ -52,7 +52,7 @@ std::string usage() {
   for (const Command& command : kCommands) text += fmt::format("  {:<16} {}\n", command.name, command.summary);
   return text +
          "\n`maxtext COMMAND --help` explains a command. Exit code: 0 done, 1 failed, 2 wrong usage or "
-         "configuration.\n";
+         "configuration, 128 + N a signal N ended the answers.\n";
 }
 
 int run(const Command& command, const Arguments& arguments) {

@@ -161,12 +161,38 @@ TEST_F(DecodeCommand, CtrlCEndsTheAnswersAndStillPrintsTheStatistics) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   program.signal(SIGINT);
   const testing::ProgramResult result = program.wait(30);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.error;
   EXPECT_THAT(result.output, HasSubstr("Input `abc` -> `"));
-  EXPECT_THAT(result.error, HasSubstr("tokens/s"));
+  EXPECT_THAT(result.error, ::testing::AllOf(HasSubstr("tokens/s"), HasSubstr("SIGINT: 1 of 1 answers cancelled")));
   const Json answer = Json::parse(testing::read_file(json)).at("answers").at(0);
   EXPECT_EQ(answer.at("finish_reason"), "cancelled");
   EXPECT_LT(answer.at("ids").size(), 999996U);
+}
+
+/// The first answer is long, the others wait for its place.
+TEST_F(DecodeCommand, PromptsThatASignalKeptFromBeginningLookUnlikeEmptyAnswers) {
+  write("prompts.jsonl", "\"one\"\n\"two\"\n\"three\"\n");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string json = path("report.json");
+    testing::Program program({binary(), "decode", "configs/base.yml", "load_parameters_path=" + model(),
+                              "tokenizer_type=bytes", "prompt_file=" + path("prompts.jsonl"), "per_device_batch_size=1",
+                              "max_target_length=1000000", "ignore_eos=true", "autoregressive_decode_assert=x",
+                              "--json", json});
+    ASSERT_TRUE(wait_for_handler(program.pid(), signal));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    program.signal(signal);
+    const testing::ProgramResult result = program.wait(30);
+    EXPECT_EQ(result.exit_code, 128 + signal) << result.error;
+    EXPECT_THAT(result.output, ::testing::AllOf(HasSubstr("Input `one` -> `"),
+                                                HasSubstr("Input `two`: cancelled before its answer began\n"),
+                                                HasSubstr("Input `three`: cancelled before its answer began\n")));
+    EXPECT_THAT(result.error, ::testing::AllOf(HasSubstr("tokens/s"), HasSubstr("3 of 3 answers cancelled")));
+    const Json answers = Json::parse(testing::read_file(json)).at("answers");
+    ASSERT_EQ(answers.size(), 3U);
+    for (const Json& answer : answers) EXPECT_EQ(answer.at("finish_reason"), "cancelled");
+    EXPECT_GT(answers.at(0).at("ids").size(), 0U);
+    EXPECT_EQ(answers.at(2).at("ids").size(), 0U);
+  }
 }
 
 TEST_F(DecodeCommand, UnevenPromptsGetTheAnswersThatEachGetsAlone) {
