@@ -1,8 +1,6 @@
 #include "checkpoint/hf_tensors.h"
 
-#include <fstream>
-
-#include "base/error.h"
+#include "base/json_text.h"
 #include "model/hf_text_model.h"
 
 namespace maxtext {
@@ -12,13 +10,7 @@ using nlohmann::json;
 
 json read_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return json::object();
-  try {
-    return json::parse(stream);
-  } catch (const json::exception& error) {
-    fail_config("{}: not valid JSON: {}", path.string(), error.what());
-  }
+  return std::filesystem::exists(path) ? read_json_object(path) : json::object();
 }
 
 }  // namespace

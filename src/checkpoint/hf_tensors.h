@@ -15,7 +15,7 @@ namespace maxtext {
 /// A SafetensorsSet, or, of a multimodal checkpoint, the part of it that model/hf_text_model.h speaks of.
 class HfTensors {
  public:
-  /// Throws Error as SafetensorsSet does, and for a config.json that is not JSON.
+  /// Throws as SafetensorsSet does, and ConfigError for a config.json that is no object of JSON.
   explicit HfTensors(const std::filesystem::path& path);
 
   /// Sorted.

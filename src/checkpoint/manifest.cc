@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace maxtext {
 namespace {
@@ -13,10 +14,22 @@ using nlohmann::json;
 constexpr std::string_view kFormat = "maxtext.cpp checkpoint";
 constexpr int kFormatVersion = 1;
 
+/// The member of an object, as T.
+template <typename T = json>
+T member(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end()) fail("'{}' is missing", key);
+  try {
+    return found->get<T>();
+  } catch (const json::exception&) {
+    fail("'{}' is {}, of another type than expected", key, found->dump());
+  }
+}
+
 json to_json(const TensorSpec& spec) { return {{"dtype", dtype_name(spec.dtype)}, {"shape", spec.shape}}; }
 
 TensorSpec spec_from(const json& value) {
-  return {value.at("shape").get<Shape>(), parse_dtype(value.at("dtype").get<std::string>())};
+  return {member<Shape>(value, "shape"), parse_dtype(member<std::string>(value, "dtype"))};
 }
 
 json to_json(const FileRecord& file) {
@@ -24,7 +37,11 @@ json to_json(const FileRecord& file) {
 }
 
 FileRecord file_from(const json& value) {
-  FileRecord file{value.at("name"), value.at("kind"), value.at("bytes"), value.at("xxh64"), {}};
+  FileRecord file{member<std::string>(value, "name"),
+                  member<std::string>(value, "kind"),
+                  member<std::int64_t>(value, "bytes"),
+                  member<std::string>(value, "xxh64"),
+                  {}};
   if (std::filesystem::path(file.name).filename() != file.name) fail("'{}' is not a file name", file.name);
   return file;
 }
@@ -42,7 +59,9 @@ auto parse_file(const std::filesystem::path& path, Parse parse) {
   if (!stream) fail("{}: cannot be opened", path.string());
   try {
     return parse(json::parse(stream));
-  } catch (const std::exception& error) {
+  } catch (const json::exception& error) {
+    fail("{}: corrupt: {}", path.string(), why_not_json(error));
+  } catch (const Error& error) {
     fail("{}: corrupt: {}", path.string(), error.what());
   }
 }
@@ -107,17 +126,19 @@ std::string to_text(const Manifest& manifest) {
 
 Manifest read_manifest(const std::filesystem::path& path) {
   return parse_file(path, [](const json& value) {
-    if (value.at("format") != kFormat) fail("its format is {}, not '{}'", value.at("format").dump(), kFormat);
-    if (value.at("format_version") != kFormatVersion) {
-      fail("its format version is {}, this program reads {}", value.at("format_version").dump(), kFormatVersion);
-    }
+    const json format = member(value, "format");
+    if (format != kFormat) fail("its format is {}, not '{}'", format.dump(), kFormat);
+    const json version = member(value, "format_version");
+    if (version != kFormatVersion)
+      fail("its format version is {}, this program reads {}", version.dump(), kFormatVersion);
     Manifest manifest;
-    manifest.info = {value.at("step"), value.at("cursor"), value.at("trainer"), value.at("config"),
-                     value.at("hf_config")};
-    for (const auto& [kind, specs] : value.at("tensors").items()) {
+    manifest.info = {member<std::int64_t>(value, "step"), member(value, "cursor"), member(value, "trainer"),
+                     member(value, "config"), member(value, "hf_config")};
+    const json tensors = member(value, "tensors");
+    for (const auto& [kind, specs] : tensors.items()) {
       for (const auto& [name, spec] : specs.items()) manifest.tensors[kind].emplace(name, spec_from(spec));
     }
-    for (const json& file : value.at("files")) manifest.files.push_back(file_from(file));
+    for (const json& file : member(value, "files")) manifest.files.push_back(file_from(file));
     return manifest;
   });
 }
@@ -138,8 +159,9 @@ std::vector<FileRecord> read_records(const std::filesystem::path& path) {
     std::vector<FileRecord> files;
     for (const json& record : value) {
       files.push_back(file_from(record));
-      for (const json& range : record.at("ranges")) {
-        files.back().ranges.push_back({range.at("name"), spec_from(range), range.at("first"), range.at("count")});
+      for (const json& range : member(record, "ranges")) {
+        files.back().ranges.push_back({member<std::string>(range, "name"), spec_from(range),
+                                       member<std::int64_t>(range, "first"), member<std::int64_t>(range, "count")});
       }
     }
     return files;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "inference/logit_check.h"
 #include "tensor/safetensors.h"
 
@@ -24,8 +25,9 @@ GoldenSequence parse_line(const json& line, const std::string& where) {
       }
       sequence.logits.insert(sequence.logits.end(), values.begin(), values.end());
     }
-  } catch (const json::exception& error) {
-    fail_config("{}: expected {{\"prompt\", \"tokens\": [T], \"logits\": [T][vocab]}}: {}", where, error.what());
+  } catch (const json::exception&) {
+    fail_config("{}: expected {{\"prompt\": text, \"tokens\": [T], \"logits\": [T][vocab]}}, numbers in both lists",
+                where);
   }
   return sequence;
 }
@@ -38,8 +40,8 @@ std::vector<GoldenSequence> read_jsonl(const fs::path& path) {
   for (int number = 1; std::getline(stream, text); ++number) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}: line {}", path.string(), number);
-    const json line = json::parse(text, nullptr, false);
-    if (line.is_discarded() || !line.is_object()) fail_config("{}: not a JSON object", where);
+    const json line = parse_json(text, where);
+    if (!line.is_object()) fail_config("{}: expected a JSON object", where);
     sequences.push_back(parse_line(line, where));
   }
   return sequences;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "model/hf_config.h"
 #include "model/hf_rope.h"
 #include "model/hf_section.h"
@@ -224,8 +225,7 @@ ModelShape read_shape(const HfSection& root) {
 }  // namespace
 
 ModelShape parse_hf_config(const std::string& text, const std::string& name) {
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) fail_config("{}: not valid JSON", name);
+  const json root = parse_json(text, name);
   if (!root.is_object()) fail_config("{}: expected a JSON object, got {}", name, root.type_name());
   const json text_model = text_model_config(root);
   return read_shape(HfSection(text_model, name));

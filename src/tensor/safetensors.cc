@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tensor/half.h"
 
 namespace maxtext {
@@ -56,7 +57,7 @@ json parse_header(std::string_view text, const std::string& file) {
   try {
     header = json::parse(text.begin(), text.end(), note_names);
   } catch (const json::exception& error) {
-    fail("{}: the safetensors header is not valid JSON: {}", file, error.what());
+    fail("{}: the safetensors header is {} of it", file, why_not_json(error));
   }
   if (!header.is_object()) fail("{}: the safetensors header is a JSON {}, not an object", file, header.type_name());
   if (!repeated.empty()) fail("{}: the tensor '{}' occurs twice in the header", file, repeated);
@@ -196,16 +197,6 @@ std::vector<float> as_floats(const SafetensorsEntry& entry) {
   return values;
 }
 
-json read_json(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) fail("{}: cannot be opened", path.string());
-  try {
-    return json::parse(stream);
-  } catch (const json::exception& error) {
-    fail("{}: not valid JSON: {}", path.string(), error.what());
-  }
-}
-
 }  // namespace
 
 std::string_view safetensors_dtype_name(DType dtype) {
@@ -267,8 +258,8 @@ void SafetensorsSet::add_file(const std::filesystem::path& file) {
 }
 
 void SafetensorsSet::add_index(const std::filesystem::path& index_path) {
-  const json index = read_json(index_path);
-  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  const json index = read_json_object(index_path);
+  const auto map = index.find("weight_map");
   if (map == index.end() || !map->is_object()) fail("{}: the object 'weight_map' is missing", index_path.string());
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> opened;
   for (const auto& [name, shard] : map->items()) {

@@ -62,7 +62,8 @@ class SafetensorsFile {
 /// lists; or of one .safetensors file. Shards are opened (mapped) all at once; data is read when touched.
 class SafetensorsSet {
  public:
-  /// Throws Error for a missing directory, index or shard, and for a tensor that is not in the shard its index names.
+  /// Throws Error for a missing directory, index or shard, and for a tensor that is not in the shard its index names;
+  /// ConfigError for an index that is no object of JSON.
   explicit SafetensorsSet(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }

@@ -6,12 +6,16 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tokenizer/utf8.h"
 
 namespace maxtext {
 namespace {
 
 std::string read_whole(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) {
+    fail_config("tokenizer_path: {}: expected a file, found a folder", path.string());
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(std::filesystem::file_size(path), '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(text.size())))
@@ -96,9 +100,9 @@ class HuggingFaceTokenizer::ModelSink final : public PieceSink {
 HuggingFaceTokenizer::Files HuggingFaceTokenizer::read_files(const std::filesystem::path& path) {
   if (path.empty()) fail_config("tokenizer_path: expected a tokenizer.json or its directory, got nothing");
   const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "tokenizer.json" : path;
-  if (!std::filesystem::is_regular_file(file)) fail_config("tokenizer_path: no such file: {}", file.string());
+  if (!std::filesystem::exists(file)) fail_config("tokenizer_path: no such file: {}", file.string());
   const std::filesystem::path config = file.parent_path() / "tokenizer_config.json";
-  return {read_whole(file), std::filesystem::is_regular_file(config) ? read_whole(config) : "", file.string()};
+  return {read_whole(file), std::filesystem::exists(config) ? read_whole(config) : "", file.string()};
 }
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(const std::filesystem::path& path)
@@ -140,12 +144,7 @@ void HuggingFaceTokenizer::read_components(TokenizerFile file) {
 }
 
 void HuggingFaceTokenizer::read_config(std::string_view text, const std::string& name) {
-  nlohmann::json value;
-  try {
-    value = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    fail_config("{}: not JSON at byte {}", name, error.byte);
-  }
+  const nlohmann::json value = parse_json(text, name);
   const JsonNode config(value, name);
   bos_id_ = named_token(config, "bos_token", true);
   eos_id_ = named_token(config, "eos_token", true);

@@ -23,9 +23,11 @@ SentencepieceTokenizer::SentencepieceTokenizer(const std::filesystem::path& path
   std::ifstream file(path, std::ios::binary);
   const std::string model((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file || model.empty()) fail_config("tokenizer_path: cannot read {}", path.string());
-  const auto status = processor_->LoadFromSerializedProto(model);
-  if (!status.ok()) {
-    fail_config("tokenizer_path: {} is not a sentencepiece model: {}", path.string(), status.error_message());
+  if (!processor_->LoadFromSerializedProto(model).ok()) {
+    fail_config(
+        "tokenizer_path: {} is not a sentencepiece model, or damaged: expected a .model file as `maxtext "
+        "train-tokenizer` writes it, or a tokenizer.json",
+        path.string());
   }
   fingerprint_ = "sentencepiece-" + hash_text(content_hash(model));
   const auto probe = processor_->EncodeAsPieces("a");
@@ -38,8 +40,7 @@ std::vector<std::int32_t> SentencepieceTokenizer::encode(std::string_view text, 
   // The library would replace ill-formed bytes by U+FFFD without a word.
   if (const auto offset = first_invalid_utf8(text)) fail("text is not UTF-8 at byte {}", *offset);
   std::vector<int> ids;
-  const auto status = processor_->Encode(text, &ids);
-  if (!status.ok()) fail("sentencepiece cannot encode: {}", status.ToString());
+  if (!processor_->Encode(text, &ids).ok()) fail("sentencepiece cannot encode a text of {} bytes", text.size());
   if (options.add_special_tokens && bos_id()) ids.insert(ids.begin(), *bos_id());
   return ids;
 }
@@ -61,8 +62,9 @@ std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids, Sp
 
 std::string SentencepieceTokenizer::decode_run(std::span<const std::int32_t> ids) const {
   std::string text;
-  const auto status = processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-  if (!status.ok()) fail("sentencepiece cannot decode: {}", status.ToString());
+  if (!processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text).ok()) {
+    fail("sentencepiece cannot decode {} token ids", ids.size());
+  }
   return text;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "tensor/safetensors.h"
 #include "testing/compare.h"
@@ -239,6 +240,46 @@ TEST_F(CheckpointTest, ReducedPrecisionIsStoredAsItIsAndReadAsFloat) {
   std::vector<float> out(2);
   reader.read_range_as_float(kWeights, "w", 0, out);
   EXPECT_THAT(out, ElementsAre(1.0F, -2.0F));
+}
+
+TEST(Manifest, WhatIsWrongWithItNamesTheMember) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "manifest.json";
+  const nlohmann::json whole = {{"format", "maxtext.cpp checkpoint"},
+                                {"format_version", 1},
+                                {"step", 3},
+                                {"cursor", nlohmann::json::object()},
+                                {"trainer", nlohmann::json::object()},
+                                {"config", nlohmann::json::object()},
+                                {"hf_config", nlohmann::json::object()},
+                                {"tensors", {{"weights", {{"w", {{"dtype", "float32"}, {"shape", {2, 3}}}}}}}},
+                                {"files", {{{"name", "f"}, {"kind", "weights"}, {"bytes", 24}, {"xxh64", "0"}}}}};
+  const auto error_with = [&](const std::string& pointer, const nlohmann::json& value) {
+    nlohmann::json changed = whole;
+    nlohmann::json::json_pointer place(pointer);
+    if (value.is_discarded()) {
+      changed.at(place.parent_pointer()).erase(place.back());
+    } else {
+      changed[place] = value;
+    }
+    write_file(file, changed.dump());
+    return error_of([&] { read_manifest(file); });
+  };
+  const nlohmann::json gone(nlohmann::json::value_t::discarded);
+  EXPECT_EQ(error_with("/step", 3), "no error");
+  const std::string corrupt = file.string() + ": corrupt: ";
+  for (const std::string member : {"format", "format_version", "step", "hf_config", "tensors", "files"}) {
+    EXPECT_EQ(error_with("/" + member, gone), corrupt + "'" + member + "' is missing");
+  }
+  EXPECT_EQ(error_with("/step", "three"), corrupt + "'step' is \"three\", of another type than expected");
+  EXPECT_EQ(error_with("/tensors/weights/w/shape", gone), corrupt + "'shape' is missing");
+  EXPECT_EQ(error_with("/tensors/weights/w", 3), corrupt + "'shape' is missing");
+  EXPECT_EQ(error_with("/tensors", 3), corrupt + "'shape' is missing");
+  EXPECT_EQ(error_with("/files/0/bytes", nlohmann::json::array()),
+            corrupt + "'bytes' is [], of another type than expected");
+  EXPECT_EQ(error_with("/files", 3), corrupt + "'name' is missing");
+  write_file(file, "{\"step\": ");
+  EXPECT_EQ(error_of([&] { read_manifest(file); }), corrupt + "not valid JSON at byte 10");
 }
 
 }  // namespace
