@@ -41,11 +41,7 @@ void read_yarn(const HfSection& root, const HfSection& rope, RopeShape& shape) {
     fail_config("{}: original_max_position_embeddings is missing, and so is max_position_embeddings", rope.name());
   }
   shape.original_max_position_embeddings = original ? *original : *longest;
-  if (rope.find("factor") || !longest) {
-    shape.factor = rope.required_positive("factor");
-  } else {
-    shape.factor = static_cast<double>(*longest) / static_cast<double>(shape.original_max_position_embeddings);
-  }
+  shape.factor = rope.required_positive("factor");
   shape.beta_fast = rope.positive("beta_fast").value_or(shape.beta_fast);
   shape.beta_slow = rope.positive("beta_slow").value_or(shape.beta_slow);
   shape.truncate = rope.flag("truncate", true);

@@ -235,6 +235,29 @@ TEST(HfConfig, YarnAndItsAttentionFactor) {
       HasSubstr("expected beta_fast above beta_slow"));
 }
 
+/// As in transformers, which knows no default for them.
+TEST(HfConfig, EveryTypeOfRopeNeedsItsFields) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> types = {
+      {"linear", {"factor"}},
+      {"yarn", {"factor"}},
+      {"llama3", {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}}};
+  for (const auto& [type, fields] : types) {
+    const json whole = {{"rope_type", type},     {"factor", 8},       {"low_freq_factor", 1},
+                        {"high_freq_factor", 4}, {"rope_theta", 1e4}, {"original_max_position_embeddings", 64}};
+    for (const char* section : {"rope_scaling", "rope_parameters"}) {
+      const auto error_with = [&](const json& rope) {
+        return error_of(config("llama", {{"max_position_embeddings", 128}, {section, rope}}));
+      };
+      EXPECT_EQ(error_with(whole), "no error") << type;
+      for (const std::string& field : fields) {
+        json part = whole;
+        part.erase(field);
+        EXPECT_EQ(error_with(part), "config.json: " + std::string(section) + ": " + field + " is missing") << type;
+      }
+    }
+  }
+}
+
 TEST(HfConfig, YarnWithoutItsOriginalLengthTakesTheModels) {
   const json section = {{"type", "yarn"}, {"factor", 2}};
   const RopeShape rope = shape_of(config("llama", {{"max_position_embeddings", 4096}, {"rope_scaling", section}})).rope;
