@@ -75,8 +75,10 @@ KeyGroup dataset_keys() {
 KeyGroup tokenizer_keys() {
   return {"Tokenizer",
           {
-              text_key("tokenizer_path", "", "Tokenizer: a sentencepiece .model, or a tokenizer.json or its directory"),
-              text_key("tokenizer_type", "sentencepiece", "Kind of the tokenizer")
+              text_key("tokenizer_path", "",
+                       "Tokenizer: a sentencepiece .model, a tokenizer.json, or the directory with either"),
+              text_key("tokenizer_type", "sentencepiece",
+                       "Kind of the tokenizer; a tokenizer.json is recognised without it")
                   .one_of({"sentencepiece", "huggingface", "bytes"})
                   .not_yet({"tiktoken"}),
               boolean_key("add_bos", true, "Begin each document with the beginning-of-sequence token"),

@@ -8,16 +8,18 @@
 namespace maxtext {
 namespace {
 
-std::unique_ptr<Tokenizer> open_sentencepiece(const std::filesystem::path& path) {
+namespace fs = std::filesystem;
+
+/// sentencepiece is the default, with which a tokenizer.json is recognised all the same.
+std::unique_ptr<Tokenizer> open_sentencepiece(const fs::path& path) {
   if (path.empty()) fail_config("tokenizer_path: expected a sentencepiece .model file, got nothing");
-  if (!std::filesystem::is_regular_file(path)) fail_config("tokenizer_path: no such file: {}", path.string());
-  if (path.extension() == ".json") {
-    fail_config(
-        "tokenizer_path: expected a sentencepiece .model file, got {} (tokenizer_type=huggingface reads "
-        "tokenizer.json)",
-        path.string());
+  if (fs::exists(path / "tokenizer.json") || path.extension() == ".json") {
+    return std::make_unique<HuggingFaceTokenizer>(path);
   }
-  return std::make_unique<SentencepieceTokenizer>(path);
+  const fs::path file = fs::is_directory(path) ? path / "tokenizer.model" : path;
+  if (fs::is_regular_file(file)) return std::make_unique<SentencepieceTokenizer>(file);
+  if (!fs::is_directory(path)) fail_config("tokenizer_path: no such file: {}", path.string());
+  fail_config("tokenizer_path: {} has no tokenizer.json or tokenizer.model", path.string());
 }
 
 }  // namespace

@@ -70,9 +70,10 @@ class Tokenizer {
   virtual std::string fingerprint() const = 0;
 };
 
-/// Opens a tokenizer of `type` "sentencepiece" (a .model file at `path`), "huggingface" (a tokenizer.json, or the
-/// directory that holds one) or "bytes" (no file). Throws ConfigError for another type, for a missing file, and for a
-/// file that is not of that type or asks for what is not supported.
+/// Opens a tokenizer of `type` "sentencepiece" (a .model file at `path`; a tokenizer.json, or the directory with
+/// either, is recognised, too), "huggingface" (a tokenizer.json, or the directory that holds one) or "bytes" (no file).
+/// Throws ConfigError for another type, for a missing file, and for a file that is not of that type or asks for what is
+/// not supported.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path, std::string_view type);
 
 }  // namespace maxtext

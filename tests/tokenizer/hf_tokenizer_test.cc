@@ -77,6 +77,35 @@ TEST(HuggingFaceTokenizer, OpensAFileOrItsFolderAndReadsTheConfigBesideIt) {
   EXPECT_THAT([&] { open_tokenizer("", "huggingface"); }, ThrowsMessage<ConfigError>(HasSubstr("tokenizer_path")));
 }
 
+/// sentencepiece is the type that nobody has to name.
+TEST(HuggingFaceTokenizer, AFileOrItsFolderIsRecognisedWithoutItsType) {
+  const testing::TemporaryDirectory folder;
+  EXPECT_THAT([&] { open_tokenizer(folder.path(), "sentencepiece"); },
+              ThrowsMessage<ConfigError>(HasSubstr("has no tokenizer.json or tokenizer.model")));
+  testing::write_file(folder.path() / "tokenizer.json", llama_file().dump());
+  testing::write_file(folder.path() / "tokenizer.model", "not even read");
+  for (const auto& path : {folder.path(), folder.path() / "tokenizer.json"}) {
+    EXPECT_EQ(open_tokenizer(path, "sentencepiece")->fingerprint(), open_tokenizer(path, "huggingface")->fingerprint());
+  }
+}
+
+TEST(HuggingFaceTokenizer, FilesOfAnotherKindAreNamed) {
+  const testing::TemporaryDirectory folder;
+  const auto expect_error = [&](const std::string& message) {
+    EXPECT_THAT([&] { open_tokenizer(folder.path(), "huggingface"); }, ThrowsMessage<ConfigError>(HasSubstr(message)));
+  };
+  testing::write_file(folder.path() / "tokenizer.json", llama_file().dump());
+  for (const std::string wrong : {"[1]", "\"text\"", "3"}) {
+    testing::write_file(folder.path() / "tokenizer_config.json", wrong);
+    expect_error("tokenizer_config.json: expected an object, found " + wrong);
+  }
+  for (const std::string name : {"tokenizer_config.json", "tokenizer.json"}) {
+    std::filesystem::remove(folder.path() / name);
+    std::filesystem::create_directory(folder.path() / name);
+    expect_error(name + ": expected a file, found a folder");
+  }
+}
+
 TEST(HuggingFaceTokenizer, TheConfigDecidesWhatIsAddedWhereItSaysSo) {
   const std::string names = R"("bos_token": "<s>", "eos_token": "</s>")";
   const EncodeOptions with{.add_special_tokens = true};
@@ -270,7 +299,7 @@ TEST(HuggingFaceTokenizerErrors, FilesThatAreNotJson) {
   EXPECT_THAT(error("{} x"), HasSubstr("t.json: not JSON at byte"));
   EXPECT_THAT(error("[]"), HasSubstr("t.json: expected a JSON object"));
   EXPECT_THAT(error("{\"a\": " + std::string(1000, '[')), HasSubstr("nested deeper"));
-  EXPECT_THAT(error(llama_file().dump(), "{"), HasSubstr("tokenizer_config.json: not JSON at byte"));
+  EXPECT_THAT(error(llama_file().dump(), "{"), HasSubstr("tokenizer_config.json: not valid JSON at byte 2"));
   EXPECT_THAT(error(llama_file().dump(), R"({"eos_token": "</none>"})"),
               HasSubstr("tokenizer_config.json: eos_token: '</none>' is not a token"));
   EXPECT_THAT(error(llama_file().dump(), R"({"eos_token": 3})"), HasSubstr("eos_token: expected a string, found 3"));

@@ -13,7 +13,9 @@
 namespace maxtext {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 class SentencepieceTest : public ::testing::Test {
@@ -150,12 +152,17 @@ TEST_F(SentencepieceTest, OpeningTheWrongThingSaysSo) {
               ThrowsMessage<ConfigError>(HasSubstr("no such file")));
   EXPECT_THAT([&] { open_tokenizer("", "sentencepiece"); }, ThrowsMessage<ConfigError>(HasSubstr("got nothing")));
   EXPECT_THAT([&] { open_tokenizer("", "tiktoken"); }, ThrowsMessage<ConfigError>(HasSubstr("got 'tiktoken'")));
-  std::ofstream(folder_ / "tokenizer.json") << "{}";
-  EXPECT_THAT([&] { open_tokenizer(folder_ / "tokenizer.json", "sentencepiece"); },
-              ThrowsMessage<ConfigError>(HasSubstr("tokenizer_type=huggingface reads tokenizer.json")));
   std::ofstream(folder_ / "junk.model") << "this is not a protobuf";
   EXPECT_THAT([&] { open_tokenizer(folder_ / "junk.model", "sentencepiece"); },
-              ThrowsMessage<ConfigError>(HasSubstr("junk.model is not a sentencepiece model")));
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("junk.model is not a sentencepiece model"),
+                                               HasSubstr("expected a .model file"), Not(HasSubstr("processor")))));
+}
+
+TEST_F(SentencepieceTest, AFolderStandsForTheModelInIt) {
+  train_sentencepiece(options(), counting_lines(200));
+  std::filesystem::rename(folder_ / "model.model", folder_ / "tokenizer.model");
+  EXPECT_EQ(open_tokenizer(folder_, "sentencepiece")->fingerprint(),
+            open_tokenizer(folder_ / "tokenizer.model", "sentencepiece")->fingerprint());
 }
 
 TEST_F(SentencepieceTest, KnowsItsTokensAndAddsBosWhenAsked) {
