@@ -23,26 +23,6 @@ std::vector<std::string> folder_extensions(const DatasetOptions& options) {
   return {".txt", ".text", ".md", ".jsonl"};
 }
 
-Files source_files(const DatasetOptions& options, Split split) {
-  if (split == Split::eval && !has_eval_split(options)) {
-    fail_config("eval_files: there is no held-out data; set eval_files or eval_split_fraction");
-  }
-  if (split == Split::eval && options.type == "batches" && options.eval_files.empty()) {
-    fail_config("eval_files: dataset_type=batches needs files of its own for held-out data");
-  }
-  const bool own_files = split == Split::eval && !splits_documents(options);
-  const std::string_view key = own_files ? "eval_files" : "train_files";
-  Files files = expand_sources(key, own_files ? options.eval_files : options.train_files, folder_extensions(options));
-  if (options.type != "tokens") return files;
-  std::erase_if(files, is_document_index);
-  if (files.empty()) fail_config("{}: only indices of documents, no token ids", key);
-  for (const std::filesystem::path& file : files) {
-    if (file.extension() == ".npy" || file.extension() == ".bin") continue;
-    fail_config("{}: {}: expected a .npy or .bin file of token ids", key, file.string());
-  }
-  return files;
-}
-
 std::shared_ptr<Dataset> open_synthetic(const DatasetOptions& options, Split split) {
   SyntheticDataset::Options synthetic;
   synthetic.sequence_length = options.sequence_length;
@@ -111,8 +91,25 @@ bool has_eval_split(const DatasetOptions& options) {
   return options.type == "synthetic" || !options.eval_files.empty() || options.eval_fraction > 0;
 }
 
-void check_sources(const DatasetOptions& options, Split split) {
-  if (options.type != "synthetic") source_files(options, split);
+Files source_files(const DatasetOptions& options, Split split) {
+  if (options.type == "synthetic") return {};
+  if (split == Split::eval && !has_eval_split(options)) {
+    fail_config("eval_files: there is no held-out data; set eval_files or eval_split_fraction");
+  }
+  if (split == Split::eval && options.type == "batches" && options.eval_files.empty()) {
+    fail_config("eval_files: dataset_type=batches needs files of its own for held-out data");
+  }
+  const bool own_files = split == Split::eval && !splits_documents(options);
+  const std::string_view key = own_files ? "eval_files" : "train_files";
+  Files files = expand_sources(key, own_files ? options.eval_files : options.train_files, folder_extensions(options));
+  if (options.type != "tokens") return files;
+  std::erase_if(files, is_document_index);
+  if (files.empty()) fail_config("{}: only indices of documents, no token ids", key);
+  for (const std::filesystem::path& file : files) {
+    if (file.extension() == ".npy" || file.extension() == ".bin") continue;
+    fail_config("{}: {}: expected a .npy or .bin file of token ids", key, file.string());
+  }
+  return files;
 }
 
 std::shared_ptr<Dataset> open_dataset(const DatasetOptions& options, Split split) {

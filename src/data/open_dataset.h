@@ -56,10 +56,10 @@ inline constexpr std::int64_t kSyntheticEvalRows = 32;
 /// Whether the options name any held-out data.
 bool has_eval_split(const DatasetOptions& options);
 
-/// What can be wrong with the files of a split by their names alone, in no time: nothing found, a folder without files
-/// of this type, another extension. Throws ConfigError that names the key. open_dataset does the same, but may tokenise
-/// the training data before anybody asks for the held-out data.
-void check_sources(const DatasetOptions& options, Split split);
+/// The files of a split; none for `synthetic`. Throws ConfigError that names the key for what can be wrong with them by
+/// their names alone, in no time: nothing found, a folder without files of this type, another extension. open_dataset
+/// does the same, but may tokenise the training data before anybody asks for the held-out data.
+std::vector<std::filesystem::path> source_files(const DatasetOptions& options, Split split);
 
 /// Opens the data of a split. Everything that can be wrong without looking into the data is a ConfigError and comes
 /// first: unknown type, missing files, a tokenizer that cannot be read or is larger than vocab_size. What the data

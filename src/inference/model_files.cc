@@ -1,12 +1,13 @@
 #include "inference/model_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "base/error.h"
+#include "base/json_text.h"
+#include "checkpoint/weight_check.h"
 #include "model/hf_config.h"
-#include "model/layout.h"
+#include "model/shape_differences.h"
 
 namespace maxtext {
 namespace {
@@ -16,14 +17,6 @@ using nlohmann::json;
 
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-
-json read_json_if_there(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return json::object();
-  json value = json::parse(stream, nullptr, false);
-  if (value.is_discarded()) fail_config("{}: not valid JSON", path.string());
-  return value;
-}
 
 /// Errors of files to which load_parameters_path leads are errors of that key.
 template <typename Open>
@@ -80,47 +73,28 @@ void settle_head(ModelFiles& files, const std::string& where) {
   }
 }
 
-void check_tensor(const ParameterInfo& parameter, const WeightSource& weights) {
-  if (!weights.contains(parameter.name)) {
-    fail_config("there is no tensor '{}', expected with the shape {}", parameter.name, to_string(parameter.shape));
-  }
-  const TensorSpec stored = weights.spec(parameter.name);
-  if (stored.shape != parameter.shape) {
-    fail_config("tensor '{}': expected the shape {}, found {}", parameter.name, to_string(parameter.shape),
-                to_string(stored.shape));
-  }
-  if (stored.dtype != DType::float32 && stored.dtype != DType::bfloat16 && stored.dtype != DType::float16) {
-    fail_config("tensor '{}': expected float32, bfloat16 or float16, found {}", parameter.name,
-                dtype_name(stored.dtype));
-  }
-}
-
-/// Tensors that a model does not have would be passed over, a bias, say, and the answers be those of another model.
-void check_tensors(const ModelFiles& files) {
-  std::set<std::string_view> expected{kHead};  // beside a tied embedding it is left unread
-  const ModelLayout layout = model_layout(files.shape, 1);
-  for (const ParameterGroup& group : layout.groups) {
-    for (const ParameterInfo& parameter : group.parameters) {
-      check_tensor(parameter, *files.weights);
-      expected.insert(parameter.name);
-    }
-  }
-  for (const std::string& name : files.weights->names()) {
-    // Old files keep RoPE's frequencies, which follow from the configuration.
-    if (expected.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
-    fail_config("tensor '{}' is not part of this model", name);
+/// config.json says what the model is; keys that say otherwise would be passed over.
+void refuse_other_keys(const Config& config, const ModelShape& found) {
+  for (const ShapeDifference& difference : shape_differences(found, model_shape(config))) {
+    const auto given = std::ranges::find_if(difference.keys, [&](std::string_view key) { return config.is_set(key); });
+    if (given == difference.keys.end()) continue;
+    fail_config("{}: its config.json has {} {}, and decides; leave the key out", config.describe(*given),
+                difference.name, difference.found);
   }
 }
 
 void open_files(const Config& config, const std::string& path, ModelFiles& files) {
   files.weights = open_weights(path);
   const json hf_config = files.weights->hf_config();
-  if (config.text("model_name") == "default") files.shape = described_shape(hf_config);
+  if (config.text("model_name") == "default") {
+    files.shape = described_shape(hf_config);
+    refuse_other_keys(config, files.shape);
+  }
   settle_head(files, "load_parameters_path=" + path);
-  check_tensors(files);
+  check_weights(*files.weights, files.shape);
   files.stop_ids = eos_ids(hf_config, "config.json");
-  files.stop_ids.merge(
-      eos_ids(read_json_if_there(fs::path(path) / "generation_config.json"), "generation_config.json"));
+  const fs::path generation = fs::path(path) / "generation_config.json";
+  if (fs::exists(generation)) files.stop_ids.merge(eos_ids(read_json_object(generation), "generation_config.json"));
 }
 
 }  // namespace
@@ -146,20 +120,22 @@ ModelFiles open_model_files(const Config& config) {
   return files;
 }
 
-std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config) {
+TokenizerSource model_tokenizer(const Config& config) {
   const std::string& path = config.text("tokenizer_path");
   const std::string& type = config.text("tokenizer_type");
-  if (!path.empty() || type == "bytes") return open_tokenizer(path, type);
+  if (!path.empty() || type == "bytes") return {path, type};
   const fs::path model = config.text("load_parameters_path");
-  if (!model.empty() && fs::exists(model / "tokenizer.json")) {
-    return name_key_in_errors(config, [&] { return open_tokenizer(model, "huggingface"); });
+  if (!model.empty() && (fs::exists(model / "tokenizer.json") || fs::exists(model / "tokenizer.model"))) {
+    return {model, "sentencepiece"};  // which recognises both
   }
-  if (!model.empty() && fs::exists(model / "tokenizer.model")) {
-    return name_key_in_errors(config, [&] { return open_tokenizer(model / "tokenizer.model", "sentencepiece"); });
-  }
-  fail_config(
-      "tokenizer_path is empty{}: name a sentencepiece model, or a tokenizer.json with tokenizer_type=huggingface",
-      model.empty() ? "" : fmt::format(", and {} has no tokenizer.json or tokenizer.model", model.string()));
+  fail_config("tokenizer_path is empty{}: name a sentencepiece model, or a tokenizer.json or its directory",
+              model.empty() ? "" : fmt::format(", and {} has no tokenizer.json or tokenizer.model", model.string()));
+}
+
+std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config) {
+  const TokenizerSource source = model_tokenizer(config);
+  const auto open = [&] { return open_tokenizer(source.path, source.type); };
+  return source.path == config.text("tokenizer_path") ? open() : name_key_in_errors(config, open);
 }
 
 }  // namespace maxtext

@@ -29,14 +29,25 @@ struct ModelFiles {
 /// or checkpoint's config.json says; a model_name decides itself. A head that is missing is the embedding, whatever
 /// config.json says of it, and one beside a tied embedding is left unread; both with a warning where it may matter.
 ///
+/// Model keys that were given and contradict such a config.json are refused, as they would be passed over.
 /// Headers are read here, and of the data no more than some rows of such a head. Throws ConfigError naming the key, its
 /// value and the file for a path without a model, a file that is not valid, and a tensor of the model that is missing,
 /// has another shape (expected, found) or a type that is not computed with, or is not the model's.
 ModelFiles open_model_files(const Config& config);
 
-/// The tokenizer of the configuration: tokenizer_path with tokenizer_type where it is set; else that of
-/// load_parameters_path: its tokenizer.json, or its tokenizer.model. Throws ConfigError saying what to set when there
-/// is none, and naming the key that leads to a file that is not valid.
+/// What open_tokenizer takes.
+struct TokenizerSource {
+  std::filesystem::path path;
+  std::string type;
+};
+
+/// Where the tokenizer of the configuration is: tokenizer_path with tokenizer_type where it is set; else
+/// load_parameters_path with the tokenizer.json or tokenizer.model in it. Throws ConfigError saying what to set when
+/// there is none.
+TokenizerSource model_tokenizer(const Config& config);
+
+/// The tokenizer of the configuration. Throws as model_tokenizer does, and ConfigError naming the key that leads to a
+/// file that is not valid.
 std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config);
 
 /// `eos_token_id` of a parsed config.json or generation_config.json, a number or a list of numbers; empty when absent.

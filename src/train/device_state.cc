@@ -47,14 +47,13 @@ void check_shape(const std::string& where, const ParameterInfo& parameter, const
   }
 }
 
-void check_names(const std::string& where, const ParameterShards& parameters, const std::vector<std::string>& names,
-                 const auto& is_ignored) {
+void check_names(const std::string& where, const ParameterShards& parameters, const std::vector<std::string>& names) {
   std::set<std::string> needed;
   for (const ParameterGroup& group : parameters.layout().groups) {
     for (const ParameterInfo& parameter : group.parameters) needed.insert(parameter.name);
   }
   for (const std::string& name : names) {
-    if (needed.erase(name) == 0 && !is_ignored(name)) fail("{}: tensor {} is not part of this model", where, name);
+    if (needed.erase(name) == 0) fail("{}: tensor {} is not part of this model", where, name);
   }
   if (!needed.empty()) fail("{}: tensor {} of this model is missing", where, *needed.begin());
 }
@@ -96,7 +95,7 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
           "of another run_name from its weights alone with load_parameters_path={}",
           where, kind.kind, opt_type, where);
     }
-    check_names(where, parameters, checkpoint.names(kind.kind), [](const std::string&) { return false; });
+    check_names(where, parameters, checkpoint.names(kind.kind));
     for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
       const TensorSpec& stored = checkpoint.spec(kind.kind, parameter.name);
       check_shape(where, parameter, stored);
@@ -112,14 +111,9 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
   }
 }
 
-void load_weights(const WeightSource& source, ParameterShards& parameters, const std::string& where) {
+void load_weights(const WeightSource& source, ParameterShards& parameters) {
   Engine& engine = parameters.engine();
-  const bool tied = parameters.layout().groups.back().parameters.size() == 1;
-  check_names(where, parameters, source.names(), [&](const std::string& name) {
-    return (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
-  });
   for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
-    check_shape(where, parameter, source.spec(parameter.name));
     std::vector<float> values(static_cast<std::size_t>(range.count));
     source.read_range_as_float(parameter.name, range.first, values);
     const Tensor part = parameters.shard(g).view(range.shard_offset, {range.count});

@@ -18,10 +18,8 @@ DeviceState device_state(ParameterShards& parameters, const Optimizer& optimizer
 void restore_state(const CheckpointReader& checkpoint, ParameterShards& parameters, Optimizer& optimizer,
                    std::string_view opt_type = "adamw");
 
-/// Weights only, converted to fp32, tensor by tensor (no more than one shard's part of a tensor in memory). Throws
-/// Error as restore_state does; a tied head stored beside the embedding is ignored.
-/// `where` is what errors call the source.
-void load_weights(const WeightSource& source, ParameterShards& parameters,
-                  const std::string& where = "load_parameters_path");
+/// Weights only, converted to fp32, tensor by tensor (no more than one shard's part of a tensor in memory). They have
+/// to be the model's (check_weights).
+void load_weights(const WeightSource& source, ParameterShards& parameters);
 
 }  // namespace maxtext

@@ -59,7 +59,7 @@ void DeviceTrainer::load() {
           fmt::format("resumed from {} after {} steps", start.checkpoint->directory().string(), start.completed_steps));
     }
   } else if (start.weights != nullptr) {
-    load_weights(*start.weights, parameters_, process_.config().describe("load_parameters_path"));
+    load_weights(*start.weights, parameters_);
   } else {
     parameters_.initialise(static_cast<std::uint64_t>(process_.config().integer("init_weights_seed")));
   }

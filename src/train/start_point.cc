@@ -6,69 +6,33 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/weight_check.h"
 #include "config/value.h"
 #include "model/hf_config.h"
+#include "model/shape_differences.h"
 
 namespace maxtext {
 namespace {
 
-/// A dimension under its name in config.json and the key that sets it here.
-struct Dimension {
-  const char* hf_name;
-  const char* key;
-  std::int64_t found;
-  std::int64_t wanted;
-};
-
-std::vector<Dimension> dimensions(const ModelShape& found, const ModelShape& wanted) {
-  return {{"vocab_size", "vocab_size", found.vocab_size, wanted.vocab_size},
-          {"hidden_size", "base_emb_dim", found.hidden_size, wanted.hidden_size},
-          {"intermediate_size", "base_mlp_dim", found.intermediate_size, wanted.intermediate_size},
-          {"num_hidden_layers", "base_num_decoder_layers", found.layers, wanted.layers},
-          {"num_attention_heads", "base_num_query_heads", found.query_heads, wanted.query_heads},
-          {"num_key_value_heads", "base_num_kv_heads", found.kv_heads, wanted.kv_heads},
-          {"head_dim", "head_dim", found.head_dim, wanted.head_dim},
-          {"tie_word_embeddings", "logits_via_embedding", found.tie_word_embeddings, wanted.tie_word_embeddings},
-          {"attention_bias", "attention_bias", found.attention_bias, wanted.attention_bias},
-          {"q_norm and k_norm", "use_qk_norm", found.qk_norm, wanted.qk_norm},
-          {"post_feedforward_layernorm", "use_post_ffw_norm", found.post_norms, wanted.post_norms}};
+/// "rope_theta was 10000 and is 20000"
+std::string in_words(const ShapeDifference& difference) {
+  return fmt::format("{} was {} and is {}", difference.name, difference.found, difference.wanted);
 }
 
-/// What tensors fit with either value, so that nobody would notice: it may be meant (longer context), or not.
-std::vector<std::string> silent_differences(const ModelShape& found, const ModelShape& wanted) {
-  std::vector<std::string> differences;
-  const auto number = [&](const char* name, double from, double to) {
-    if (from != to) differences.push_back(fmt::format("{} was {} and is {}", name, from, to));
-  };
-  number("rms_norm_eps", found.rms_norm_eps, wanted.rms_norm_eps);
-  number("rope_theta", found.rope.theta, wanted.rope.theta);
-  number("query_scale", found.query_scale, wanted.query_scale);
-  number("attn_logit_softcapping", found.attention_softcap, wanted.attention_softcap);
-  number("final_logit_softcapping", found.final_softcap, wanted.final_softcap);
-  if (found.local_rope != wanted.local_rope) {
-    differences.push_back("the rotary embedding of layers with a window differs");
+/// Where a config.json lies beside the weights, it has to describe the run's model; notes of what tensors do not tell.
+std::vector<std::string> check_same_model(const Config& config, const WeightSource& weights, const ModelShape& shape) {
+  const nlohmann::json hf_config = weights.hf_config();
+  if (!hf_config.is_object() || hf_config.empty()) return {};
+  std::vector<std::string> notes;
+  for (const ShapeDifference& difference : shape_differences(parse_hf_config(hf_config.dump(), "config.json"), shape)) {
+    if (difference.in_tensors) {
+      fail_config("its config.json has {} {}, but this run's model has {} ({})", difference.name, difference.found,
+                  difference.wanted, difference.keys.front());
+    }
+    notes.push_back(
+        fmt::format("note: load_parameters_path={}: {}", config.text("load_parameters_path"), in_words(difference)));
   }
-  RopeShape rope = found.rope;
-  rope.theta = wanted.rope.theta;
-  if (rope != wanted.rope) differences.push_back("the scaling of RoPE differs");
-  if (found.layer_windows != wanted.layer_windows) differences.push_back("sliding windows differ");
-  return differences;
-}
-
-void check_same_model(const Config& config, const RunSetup& setup, StartPoint& start) {
-  const nlohmann::json hf_config = start.weights->hf_config();
-  if (!hf_config.is_object() || hf_config.empty()) return;
-  const std::string& path = config.text("load_parameters_path");
-  const ModelShape found = parse_hf_config(hf_config.dump(), "config.json of " + path);
-  for (const Dimension& dimension : dimensions(found, setup.shape)) {
-    if (dimension.found == dimension.wanted) continue;
-    fail_config("{}: its config.json has {} {}, but this run's model has {} ({})",
-                config.describe("load_parameters_path"), dimension.hf_name, dimension.found, dimension.wanted,
-                dimension.key);
-  }
-  for (const std::string& difference : silent_differences(found, setup.shape)) {
-    start.notes.push_back(fmt::format("note: load_parameters_path={}: {}", path, difference));
-  }
+  return notes;
 }
 
 /// The cursor counts rows that these keys make.
@@ -91,8 +55,9 @@ void note_other_model(const RunSetup& setup, StartPoint& start) {
   const nlohmann::json& hf_config = start.checkpoint->info().hf_config;
   if (!hf_config.is_object() || hf_config.empty()) return;
   const ModelShape found = parse_hf_config(hf_config.dump(), start.checkpoint->directory().string());
-  for (const std::string& difference : silent_differences(found, setup.shape)) {
-    start.notes.push_back(fmt::format("note: not the model of the checkpoint: {}", difference));
+  for (const ShapeDifference& difference : shape_differences(found, setup.shape)) {
+    if (difference.in_tensors) continue;
+    start.notes.push_back(fmt::format("note: not the model of the checkpoint: {}", in_words(difference)));
   }
 }
 
@@ -120,12 +85,27 @@ void open_checkpoint(const Config& config, const RunSetup& setup, const std::fil
   note_other_model(setup, start);
 }
 
-std::unique_ptr<WeightSource> given_weights(const Config& config) {
+/// What a run starts from, with notes for it.
+struct GivenWeights {
+  std::unique_ptr<WeightSource> weights;
+  std::vector<std::string> notes;
+};
+
+GivenWeights given_weights(const Config& config, const RunSetup& setup) {
+  const std::string& path = config.text("load_parameters_path");
   try {
-    return open_weights(config.text("load_parameters_path"));
+    GivenWeights given{open_weights(path), {}};
+    given.notes = check_same_model(config, *given.weights, setup.shape);
+    check_weights(*given.weights, setup.shape);
+    return given;
   } catch (const ConfigError& error) {
-    fail_config("load_parameters_path: {}", error.what());
+    fail_config("load_parameters_path={}: {}", path, error.what());
   }
+}
+
+/// The checkpoint that the run goes on from; empty where it has none.
+std::filesystem::path own_checkpoint(const Config& config, const RunSetup& setup) {
+  return config.flag("enable_checkpointing") ? latest_checkpoint(setup.run_directory) : std::filesystem::path();
 }
 
 }  // namespace
@@ -157,26 +137,26 @@ void throw_with_hint(const StartPoint& start, const RunSetup& setup, const std::
            : fmt::format("resume from the checkpoint before it, of step {}", *std::prev(newest)));
 }
 
-void check_given_start(const Config& config) {
+void check_given_start(const Config& config, const RunSetup& setup) {
   full_state_checkpoint(config);
-  if (!config.text("load_parameters_path").empty()) given_weights(config);
+  if (!config.text("load_parameters_path").empty() && own_checkpoint(config, setup).empty()) {
+    given_weights(config, setup);
+  }
 }
 
 StartPoint find_start(const Config& config, const RunSetup& setup) {
   StartPoint start;
-  std::filesystem::path directory;
-  if (config.flag("enable_checkpointing")) {
-    directory = latest_checkpoint(setup.run_directory);
-    note_incomplete(setup, directory, start);
-  }
+  std::filesystem::path directory = own_checkpoint(config, setup);
+  if (config.flag("enable_checkpointing")) note_incomplete(setup, directory, start);
   start.resumes_own_run = !directory.empty();
   if (directory.empty()) directory = full_state_checkpoint(config);
   const bool passed_over = !start.notes.empty() && !start.resumes_own_run;
   if (!directory.empty()) {
     open_checkpoint(config, setup, directory, start);
   } else if (!config.text("load_parameters_path").empty()) {
-    start.weights = given_weights(config);
-    check_same_model(config, setup, start);
+    GivenWeights given = given_weights(config, setup);
+    start.weights = std::move(given.weights);
+    start.notes.insert(start.notes.end(), given.notes.begin(), given.notes.end());
   }
   if (passed_over) {
     start.notes.push_back(fmt::format("note: no checkpoint of {} is complete: the run starts at step {}",

@@ -33,8 +33,9 @@ struct StartPoint {
 };
 
 /// The run directory's newest checkpoint, load_full_state_path, load_parameters_path, or nothing. Throws Error for
-/// files that cannot be read, and ConfigError when a config.json beside the weights of load_parameters_path describes
-/// another model (other dimensions, biases, norms, or another head).
+/// files that cannot be read, and ConfigError naming key and path when the weights of load_parameters_path are of
+/// another model: by the config.json beside them (other dimensions, biases, norms, or another head), or by their
+/// tensors.
 StartPoint find_start(const Config& config, const RunSetup& setup);
 
 /// The checkpoint that load_full_state_path means: .../checkpoints/STEP, also with /items, or the newest of a run
@@ -42,8 +43,8 @@ StartPoint find_start(const Config& config, const RunSetup& setup);
 std::filesystem::path full_state_checkpoint(const Config& config);
 
 /// What find_start would throw for load_full_state_path and load_parameters_path by what lies there: before the run
-/// directory is made. Costs the headers of files.
-void check_given_start(const Config& config);
+/// directory is made. Costs the headers of files. A run that goes on from its own checkpoint does not look.
+void check_given_start(const Config& config, const RunSetup& setup);
 
 /// Throws `error`, met in the checkpoint of `directory`; if the run was to resume from it, with what to delete to go on
 /// from the one before.

@@ -85,9 +85,9 @@ std::vector<std::string> opening_lines(const RunSetup& setup, const TrainEnviron
 TrainSummary train(const Config& config, const TrainEnvironment& environment) {
   const RunSetup setup = run_setup(config, environment.launched_devices);
   const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
-  check_sources(data, Split::train);
-  if (config.integer("eval_interval") > 0) check_sources(data, Split::eval);
-  check_given_start(config);
+  source_files(data, Split::train);
+  if (config.integer("eval_interval") > 0) source_files(data, Split::eval);
+  check_given_start(config, setup);
   Devices local_devices = make_devices(config, setup.mesh, environment.launched_devices.value_or(1) > 1);
   Transport& transport = *local_devices.transport;
   const std::vector<int>& devices = transport.local_devices();

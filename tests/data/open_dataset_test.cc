@@ -97,7 +97,7 @@ TEST_F(OpenDatasetTest, WhatIsWrongBeforeReadingIsAConfigError) {
 
 TEST_F(OpenDatasetTest, SourcesAreCheckedWithoutReadingThem) {
   const auto expect = [](const DatasetOptions& wrong, Split split, const std::string& message) {
-    EXPECT_THAT([&] { check_sources(wrong, split); }, ThrowsMessage<ConfigError>(HasSubstr(message)));
+    EXPECT_THAT([&] { source_files(wrong, split); }, ThrowsMessage<ConfigError>(HasSubstr(message)));
     EXPECT_THAT([&] { open_dataset(wrong, split); }, ThrowsMessage<ConfigError>(HasSubstr(message))) << "the same";
   };
   const std::string empty_folder = (folder_ / "empty").string();
@@ -114,11 +114,11 @@ TEST_F(OpenDatasetTest, SourcesAreCheckedWithoutReadingThem) {
   auto tokens = options("tokens");
   tokens.train_files = {write_array<std::uint16_t>("a.bin", {5, 6, 0}).string()};
   tokens.eval_files = {write("a.tokens", "ab").string()};
-  check_sources(tokens, Split::train);
+  source_files(tokens, Split::train);
   expect(tokens, Split::eval, "eval_files: " + tokens.eval_files[0] + ": expected a .npy or .bin file of token ids");
   tokens.eval_files = {write("a.idx", "").string()};
   expect(tokens, Split::eval, "eval_files: only indices");
-  check_sources(options("synthetic"), Split::eval);
+  EXPECT_TRUE(source_files(options("synthetic"), Split::eval).empty());
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
 }
 

@@ -193,7 +193,15 @@ TEST_F(WrongInput, PathsThatHoldSomethingElse) {
                       {"load_full_state_path", "without a complete checkpoint"});
   const fs::path truncated = copy_of("llama");
   write_file(truncated / "config.json", read_file(truncated / "config.json").substr(0, 50));
-  expect_config_error("load_parameters_path=" + truncated.string(), {"config.json", "not valid JSON"});
+  expect_config_error("load_parameters_path=" + truncated.string(), {"config.json", "not valid JSON at byte 51"});
+  write_file(truncated / "config.json", "[1]");
+  expect_config_error("load_parameters_path=" + truncated.string(), {"config.json: expected a JSON object"});
+  fs::remove(truncated / "config.json");
+  fs::create_directory(truncated / "config.json");
+  expect_config_error("load_parameters_path=" + truncated.string(), {"config.json: expected a file, found a folder"});
+  const fs::path sharded = copy_of("qwen2");
+  write_file(sharded / "model.safetensors.index.json", "\"text\"");
+  expect_config_error("load_parameters_path=" + sharded.string(), {"index.json: expected a JSON object"});
   ASSERT_EQ(Program({binary(), "convert", model, path("imported").string()}).wait().exit_code, 0);
   const std::string checkpoints = (path("imported") / "checkpoints").string();
   expect_config_error("load_parameters_path=" + checkpoints, {"load_parameters_path", "folder of checkpoints"});
@@ -209,18 +217,20 @@ TEST_F(WrongInput, PathsThatHoldSomethingElse) {
 TEST_F(WrongInput, WeightsOfAnotherModel) {
   const std::string llama = find_fixtures("hf/models/llama").front().string();
   // The config.json beside the weights tells before they are read.
-  const ProgramResult other = run("wrong", "load_parameters_path=" + llama);
-  EXPECT_EQ(other.exit_code, 2);
-  expect_one_line(other, {"load_parameters_path", "vocab_size 320", "512"});
+  expect_config_error("load_parameters_path=" + llama, {"load_parameters_path", "vocab_size 320", "512"});
   // Without it the tensors do.
   const fs::path alone = copy_of("llama");
   fs::remove(alone / "config.json");
-  expect_failure(kLlama + "base_mlp_dim=128 load_parameters_path=" + alone.string(),
-                 {alone.string(), "mlp", "112", "128"});
-  expect_failure(kLlama + "base_num_decoder_layers=2 load_parameters_path=" + alone.string(),
-                 {alone.string(), "model.layers.2."});
-  expect_failure(kLlama + "base_num_decoder_layers=4 load_parameters_path=" + alone.string(),
-                 {alone.string(), "model.layers.3.", "missing"});
+  const std::string path = "load_parameters_path=" + alone.string();
+  expect_config_error(kLlama + "base_mlp_dim=128 " + path, {path + ": tensor", "mlp", "112", "128"});
+  expect_config_error(kLlama + "base_num_decoder_layers=2 " + path, {path + ": tensor", "model.layers.2."});
+  expect_config_error(kLlama + "base_num_decoder_layers=4 " + path, {path + ": there is no tensor", "model.layers.3."});
+  // A run that has begun goes on from its own checkpoint, whatever lies there by now.
+  train("run", kLlama + "enable_checkpointing=true " + path);
+  fs::copy(find_fixtures("hf/models/llama-tied/model.safetensors").front(), alone / "model.safetensors",
+           fs::copy_options::overwrite_existing);
+  EXPECT_EQ(run("other", kLlama + path).exit_code, 2);
+  train("run", kLlama + "enable_checkpointing=true steps=3 " + path);
 }
 
 TEST_F(WrongInput, DamagedWeights) {
@@ -246,7 +256,7 @@ TEST_F(WrongInput, DamagedWeights) {
   std::string broken = whole;
   broken[20] = '\x01';
   write_file(copy / "model.safetensors", broken);
-  expect_failure(settings, {"model.safetensors", "header is not valid JSON", "column 13"});
+  expect_failure(settings, {"model.safetensors", "header is not valid JSON at byte 13"});
 }
 
 TEST_F(WrongInput, WeightsWhoseHeaderDoesNotFitThem) {
@@ -268,7 +278,7 @@ TEST_F(WrongInput, WeightsWhoseHeaderDoesNotFitThem) {
   with("shape", {65});
   expect_failure(settings, {"model.safetensors", "tensor '" + tensor + "'", "65", "takes 260 bytes", "span 256"});
   with("shape", {8, 8});
-  expect_failure(settings, {tensor, "[8, 8]", "[64]"});
+  expect_config_error(settings, {tensor, "[8, 8]", "[64]"});
   with("dtype", "F13");
   expect_failure(settings, {"model.safetensors", "tensor '" + tensor + "'", "F13", "F32"});
 }
