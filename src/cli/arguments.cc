@@ -23,8 +23,13 @@ ConfigRequest config_request(const Arguments& file_and_overrides) {
   return request;
 }
 
-void note_ignored_keys(const Config& config) {
+void note_ignored_keys(const Config& config, std::span<const std::string_view> without_effect) {
   std::vector<std::string> names = config.ignored_keys_set();
+  for (const std::string_view key : without_effect) {
+    if (config.is_set(key) && config.value(key) != Config().value(key)) {
+      names.push_back(fmt::format("{}={}", key, format_value(config.value(key))));
+    }
+  }
   if (config.text("dataset_type") == "synthetic" && config.is_set("dataset_path")) {
     names.push_back("dataset_path (dataset_type=synthetic)");
   }
@@ -40,12 +45,15 @@ void note_ignored_keys(const Config& config) {
   fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));
 }
 
-Config load_command_config(const Arguments& file_and_overrides) {
-  ConfigRequest request = config_request(file_and_overrides);
+Config load_command_config(ConfigRequest request, std::span<const std::string_view> without_effect) {
   request.check_files = false;
   Config config = load_config(request);
-  note_ignored_keys(config);
+  note_ignored_keys(config, without_effect);
   return config;
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) fmt::print(stderr, "{}\n", warning);
 }
 
 }  // namespace maxtext

@@ -8,6 +8,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
+#include "config/load.h"
 #include "config/nearest.h"
 
 namespace maxtext {
@@ -78,7 +79,9 @@ int bench_command(const Arguments& arguments) {
   command_line.footer(all_keys_help());
   if (!command_line.parse(arguments)) return 0;
   const Benchmark& benchmark = find_benchmark(name);
-  JsonFile json(json_path);
+  if (json_path == "-") fail_config("--json -: expected the name of a file");
+  const bool has_file = !assignments.empty() && assignments.front().find('=') == std::string::npos;
+  JsonFile json(json_path, has_file ? configuration_files(assignments.front()) : InputFiles());
   json.write(benchmark.run(assignments));
   return 0;
 }

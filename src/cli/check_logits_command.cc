@@ -8,13 +8,15 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/cpu_environment.h"
+#include "cli/output_file.h"
 #include "config/resolve.h"
 #include "context/reorder.h"
+#include "inference/cached_logits.h"
+#include "inference/decode_setup.h"
 #include "inference/forward_logits.h"
 #include "inference/logit_check.h"
 #include "inference/model_files.h"
 #include "inference/prompts.h"
-#include "mesh/thread_transport.h"
 #include "tensor/safetensors.h"
 #include "tokenizer/utf8.h"
 
@@ -31,28 +33,6 @@ struct CheckOptions {
   double clip_epsilon = 0;
   std::int64_t token_size = 0;
 };
-
-/// By prefill and decode steps: the first half of the sequence is a prompt, each other token a step.
-std::vector<float> cached_logits(const ModelFiles& files, const std::vector<std::int32_t>& ids,
-                                 const DecodeEnvironment& environment) {
-  ThreadTransport transport{Mesh({1, 1, 1, 1})};
-  std::vector<float> result;
-  run_on_devices(transport, environment, [&](Engine& engine) {
-    const InferenceWeights weights(engine, files.shape, *files.weights);
-    CachedModelOptions options;
-    options.cache.max_length = static_cast<std::int64_t>(ids.size());
-    CachedModel model(engine, files.shape, weights, options);
-    const std::size_t prompt = (ids.size() + 1) / 2;
-    const auto keep = [&](std::int64_t, std::span<const float> logits) {
-      result.insert(result.end(), logits.begin(), logits.end());
-    };
-    model.prefill_all(0, std::span(ids).first(prompt), keep);
-    for (std::size_t t = prompt; t < ids.size(); ++t) {
-      keep(0, model.step(std::vector<int>{0}, std::span(ids).subspan(t, 1)).front());
-    }
-  });
-  return result;
-}
 
 void print_top(const LogitComparison& comparison) {
   fmt::print("  {:>4}  {:>22}  {:>22}\n", "rank", "golden: id, logit", "here: id, logit");
@@ -138,21 +118,29 @@ void save_logits(const std::string& path, const std::vector<GoldenSequence>& seq
   fmt::print("wrote the logits of {} prompts to {}\n", sequences.size(), path);
 }
 
-bool check_sequences(const Config& config, const CheckOptions& options) {
-  const ModelFiles files = open_model_files(config);
-  if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to check");
-  for (const std::string& warning : files.warnings) fmt::print(stderr, "{}\n", warning);
+/// The golden logits, or else the model's own.
+std::vector<GoldenSequence> reference_logits(const Config& config, const ModelFiles& files,
+                                             const CheckOptions& options) {
+  std::vector<GoldenSequence> sequences = options.golden.empty()
+                                              ? own_logits(config, files, cpu_environment(config, false))
+                                              : read_golden_logits(options.golden);
+  for (GoldenSequence& sequence : sequences) {
+    sequence = shortened(std::move(sequence), options.token_size);
+    check_ids(sequence, files.shape);
+  }
+  return sequences;
+}
+
+bool check_sequences(const Config& config, const ModelFiles& files, const std::vector<GoldenSequence>& golden,
+                     const CheckOptions& options) {
   const Mesh mesh(resolve_mesh(config));
   const ReorderStrategy reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   const DecodeEnvironment training = cpu_environment(config, false);
   const DecodeEnvironment decoding = cpu_environment(config, true);
-  const bool own = options.golden.empty();
-  std::vector<GoldenSequence> golden = own ? own_logits(config, files, training) : read_golden_logits(options.golden);
-  if (!options.save.empty()) save_logits(options.save, golden);
+  CachedModelOptions cached = cached_model_options(config);
+  const int devices = cache_devices(config);
   bool fits = true;
-  for (GoldenSequence& whole : golden) {
-    const GoldenSequence sequence = shortened(std::move(whole), options.token_size);
-    check_ids(sequence, files.shape);
+  for (const GoldenSequence& sequence : golden) {
     fmt::print("'{}', {} tokens\n", sequence.prompt, sequence.ids.size());
     const auto compare = [&](const std::vector<float>& logits) {
       return compare_logits(sequence.logits, logits, sequence.vocab_size, options.rtol, options.clip_epsilon);
@@ -161,9 +149,23 @@ bool check_sequences(const Config& config, const CheckOptions& options) {
     fits =
         report(fmt::format("training forward on {} devices", mesh.device_count()), compare(trained), options, true) &&
         fits;
-    fits = report("prefill and decode", compare(cached_logits(files, sequence.ids, decoding)), options, false) && fits;
+    cached.cache.max_length = static_cast<std::int64_t>(sequence.ids.size());
+    const auto generated = cached_logits(files, sequence.ids, cached, devices, decoding);
+    fits = report(fmt::format("prefill and decode, {} cache on {} devices", dtype_name(cached.cache.dtype), devices),
+                  compare(generated), options, false) &&
+           fits;
   }
   return fits;
+}
+
+/// What --save_logits names: not the files that are read.
+void check_target(const Config& config, const ConfigRequest& request, const CheckOptions& options) {
+  const std::filesystem::path path = options.save;
+  if (path.extension() != ".safetensors")
+    fail_config("--save_logits {}: expected the name of a .safetensors", options.save);
+  InputFiles inputs = input_files(request.file, config);
+  inputs.insert(inputs.end(), {options.golden, std::filesystem::path(options.golden) / "golden.safetensors"});
+  check_output_file("--save_logits", path, inputs);
 }
 
 }  // namespace
@@ -178,7 +180,9 @@ int check_logits_command(const Arguments& arguments) {
       "--golden_logits_path", options.golden,
       "A .jsonl with prompt, tokens and logits, a .safetensors with NAME.input_ids and NAME.logits, or a "
       "folder with golden.safetensors; without it, the model's own on one device for prompt or prompt_file");
-  command_line.option("--save_logits", options.save, "Write the golden logits to this .safetensors");
+  command_line.option(
+      "--save_logits", options.save,
+      "Write the golden logits to this .safetensors; without --atol and --max_kl_div nothing else is done");
   command_line.option("--atol", options.atol, "Largest |difference| beyond rtol",
                       {.range = OptionRule::Range::non_negative});
   command_line.option("--rtol", options.rtol, "Share of |golden| that is allowed beside atol",
@@ -190,9 +194,20 @@ int check_logits_command(const Arguments& arguments) {
   command_line.option("--clip_logits_epsilon", options.clip_epsilon, "Probabilities below count as this in KL",
                       {.range = OptionRule::Range::non_negative});
   if (!command_line.parse(arguments)) return 0;
-  if (options.atol < 0 && options.max_kl_div < 0) fail_config("give --atol or --max_kl_div: nothing would be checked");
-  const Config config = load_command_config(options.config);
-  const bool fits = check_sequences(config, options);
+  const bool checks = options.atol >= 0 || options.max_kl_div >= 0;
+  if (!checks && options.save.empty()) {
+    fail_config("give --atol or --max_kl_div: nothing would be checked; --save_logits alone only writes");
+  }
+  const ConfigRequest request = config_request(options.config);
+  const Config config = load_command_config(request);
+  const ModelFiles files = open_model_files(config);
+  if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to check");
+  print_warnings(files.warnings);
+  if (!options.save.empty()) check_target(config, request, options);
+  const std::vector<GoldenSequence> golden = reference_logits(config, files, options);
+  if (!options.save.empty()) save_logits(options.save, golden);
+  if (!checks) return 0;
+  const bool fits = check_sequences(config, files, golden, options);
   fmt::print("{}\n", fits ? "all within the limits" : "FAILED");
   return fits ? 0 : 1;
 }

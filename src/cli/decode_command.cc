@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kGigabyte = 1e9;
+
+/// The mesh of training: generation has devices of its own, ici_context_autoregressive_parallelism of them.
+constexpr std::array<std::string_view, 8> kKeysOfTraining = {"num_devices",
+                                                             "num_slices",
+                                                             "ici_data_parallelism",
+                                                             "ici_fsdp_parallelism",
+                                                             "ici_context_parallelism",
+                                                             "dcn_data_parallelism",
+                                                             "dcn_fsdp_parallelism",
+                                                             "dcn_context_parallelism"};
 
 /// Bytes per second that this machine reads, quickly: for a share, not for a record.
 double quick_read_bandwidth() {
@@ -137,14 +148,15 @@ int decode_command(const Arguments& arguments) {
   command_line.config_option(rest);
   command_line.option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
   if (!command_line.parse(arguments)) return 0;
-  const Config config = load_command_config(rest);
+  const ConfigRequest request = config_request(rest);
+  const Config config = load_command_config(request, kKeysOfTraining);
   if (config.text("load_parameters_path").empty() && !config.text("load_full_state_path").empty()) {
     fail_config("load_full_state_path={}: is for training; decode reads load_parameters_path",
                 config.text("load_full_state_path"));
   }
-  JsonFile json_file(json_path == "-" ? "" : json_path);
   const DecodeSetup setup = decode_setup(config);
-  for (const std::string& warning : setup.files.warnings) fmt::print(stderr, "{}\n", warning);
+  JsonFile json_file(json_path, input_files(request.file, config));
+  print_warnings(setup.files.warnings);
   for (const std::string& note : setup.notes) fmt::print(stderr, "maxtext: note: {}\n", note);
   if (setup.files.weights == nullptr) {
     fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
@@ -152,7 +164,7 @@ int decode_command(const Arguments& arguments) {
   }
 
   const StopSignal stop;
-  const bool stream = ::isatty(STDOUT_FILENO) != 0 && setup.prompts.size() == 1 && json_path != "-";
+  const bool stream = ::isatty(STDOUT_FILENO) != 0 && setup.prompts.size() == 1 && !json_file.is_standard_output();
   TextListener listener;
   listener.cancel = [&stop] { return stop.requested(); };
   if (stream) {
@@ -162,12 +174,8 @@ int decode_command(const Arguments& arguments) {
   }
   const DecodeReport report = decode(setup, cpu_environment(config, true), listener);
   const Speeds speeds = speeds_of(report);
-  if (json_path == "-") {
-    std::cout << json_report(setup, report, speeds).dump(2) << "\n";
-  } else {
-    if (!stream) print_answers(setup, report);
-    json_file.write(json_report(setup, report, speeds));
-  }
+  if (!stream && !json_file.is_standard_output()) print_answers(setup, report);
+  json_file.write(json_report(setup, report, speeds));
   std::cout << std::flush;
   print_statistics(setup, report, speeds);
   if (const auto cancelled = std::ranges::count_if(report.outcome.answers, is_cancelled); cancelled > 0) {

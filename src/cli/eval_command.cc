@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <iostream>
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -20,12 +22,29 @@ namespace maxtext {
 namespace {
 
 /// Each text once, in its own order; held-out files where there are some, else all of the data.
-std::shared_ptr<Dataset> open_text(const Config& config, std::int64_t vocab_size) {
+DatasetOptions text_options(const Config& config, std::int64_t vocab_size) {
   DatasetOptions options = dataset_options(config, vocab_size);
   options.shuffle = false;
   options.epochs = 1;
-  const bool held_out = !options.eval_files.empty() || options.eval_fraction > 0;
-  return open_dataset(options, held_out ? Split::eval : Split::train);
+  if (options.type == "text") {
+    const TokenizerSource tokenizer = model_tokenizer(config);
+    options.tokenizer_path = tokenizer.path;
+    options.tokenizer_type = tokenizer.type;
+  }
+  return options;
+}
+
+Split text_split(const DatasetOptions& options) { return has_eval_split(options) ? Split::eval : Split::train; }
+
+/// How generation keeps keys and values.
+constexpr std::array<std::string_view, 5> kKeysOfGeneration = {"ici_context_autoregressive_parallelism",
+                                                               "ici_autoregressive_parallelism", "kv_cache_dtype",
+                                                               "quantize_kvcache", "prefill_chunk_size"};
+
+void print_figures(const Evaluation& result) {
+  fmt::print("tokens {}, mean nll {:.6f} +- {:.6f}, perplexity {:.4f} +- {:.4f}, {:.1f} tokens/s\n", result.tokens,
+             result.mean_nll, result.standard_error, result.perplexity(), result.perplexity_error(),
+             static_cast<double>(result.tokens) / result.seconds);
 }
 
 nlohmann::ordered_json json_report(const Evaluation& evaluation) {
@@ -50,29 +69,29 @@ int eval_command(const Arguments& arguments) {
   command_line.config_option(rest);
   command_line.option("--json", json_path, "Write the figures to this file, too; - for standard output instead");
   if (!command_line.parse(arguments)) return 0;
-  if (json_path == "-") spdlog::set_level(spdlog::level::warn);  // what the data's loading logs goes there, too
-  const Config config = load_command_config(rest);
+  ConfigRequest request = config_request(rest);
+  request.only_evaluates = true;
+  const Config config = load_command_config(request, kKeysOfGeneration);
   if (config.text("dataset_type") == "synthetic") {
     fail_config("dataset_type=synthetic: eval needs a text: dataset_type=text dataset_path=FILE, or eval_files");
   }
-  JsonFile file(json_path == "-" ? "" : json_path);
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
-  for (const std::string& warning : files.warnings) fmt::print(stderr, "{}\n", warning);
+  print_warnings(files.warnings);
+  const DatasetOptions text = text_options(config, files.shape.vocab_size);
+  InputFiles inputs = source_files(text, text_split(text));
+  std::ranges::move(input_files(request.file, config), std::back_inserter(inputs));
+  JsonFile file(json_path, inputs);
+  // What the loading of data logs goes there, too.
+  if (file.is_standard_output()) spdlog::set_level(spdlog::level::warn);
   const MeshSizes sizes = resolve_mesh(config);
   EvaluationOptions evaluation;
   evaluation.rows_per_batch = resolve_batch(config, sizes).micro;
   evaluation.reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   if (config.integer("eval_steps") > 0) evaluation.most_rows = config.integer("eval_steps") * evaluation.rows_per_batch;
-  const Evaluation result = evaluate(files.shape, *files.weights, open_text(config, files.shape.vocab_size),
-                                     Mesh(sizes), evaluation, cpu_environment(config, false));
-  if (json_path == "-") {
-    std::cout << json_report(result).dump(2) << "\n";
-    return 0;
-  }
-  fmt::print("tokens {}, mean nll {:.6f} +- {:.6f}, perplexity {:.4f} +- {:.4f}, {:.1f} tokens/s\n", result.tokens,
-             result.mean_nll, result.standard_error, result.perplexity(), result.perplexity_error(),
-             static_cast<double>(result.tokens) / result.seconds);
+  const Evaluation result = evaluate(files.shape, *files.weights, open_dataset(text, text_split(text)), Mesh(sizes),
+                                     evaluation, cpu_environment(config, false));
+  if (!file.is_standard_output()) print_figures(result);
   file.write(json_report(result));
   return 0;
 }

@@ -21,7 +21,7 @@ int generate_param_only_checkpoint_command(const Arguments& arguments) {
   Arguments rest;
   command_line.config_option(rest);
   if (!command_line.parse(arguments)) return 0;
-  const Config config = load_command_config(rest);
+  const Config config = load_command_config(config_request(rest));
   if (config.text("load_full_state_path").empty()) {
     fail_config("load_full_state_path is empty: name the checkpoint to take the weights from");
   }

@@ -1,6 +1,7 @@
 #include "cli/json_file.h"
 
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -8,15 +9,17 @@
 
 namespace maxtext {
 
-JsonFile::JsonFile(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  if (path_ == "-") fail_config("--json -: expected the name of a file");
-  // Without emptying it: until there is something to write, what stands there is worth more.
-  if (!std::ofstream(path_, std::ios::app)) fail_config("--json {}: cannot be written", path_);
+JsonFile::JsonFile(std::string path, const InputFiles& inputs) : path_(std::move(path)) {
+  if (path_.empty() || is_standard_output()) return;
+  check_output_file("--json", path_, inputs);
 }
 
 void JsonFile::write(const nlohmann::ordered_json& report) {
   if (path_.empty()) return;
+  if (is_standard_output()) {
+    std::cout << report.dump(2) << "\n";
+    return;
+  }
   std::ofstream file(path_);
   file << report.dump(2) << "\n";
   file.close();

@@ -4,13 +4,18 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "cli/output_file.h"
+
 namespace maxtext {
 
 class JsonFile {
  public:
-  /// Checks that `path` can be written, before anything is computed, and leaves what it holds as it is; nothing for an
-  /// empty path. Throws ConfigError naming it when it cannot be written, and for "-".
-  explicit JsonFile(std::string path);
+  /// Checks that `path` can be written and is none of `inputs`, before anything is computed, and leaves what it holds
+  /// as it is; "-" is standard output, an empty path nothing. Throws ConfigError naming it otherwise.
+  JsonFile(std::string path, const InputFiles& inputs);
+
+  /// Then nothing else may be printed there.
+  bool is_standard_output() const { return path_ == "-"; }
 
   /// Replaces the file by the report, indented; nothing without a path. Throws Error when that fails.
   void write(const nlohmann::ordered_json& report);

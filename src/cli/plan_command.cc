@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -27,9 +29,8 @@ constexpr std::int64_t kMostRows = 1 << 16;
 constexpr int kMostDevices = 1 << 16;
 
 /// The plan of the data's first batch.
-ContextPlan first_batch_plan(const Config& config, const RunSetup& setup) {
-  BatchProvider provider(open_dataset(dataset_options(config, setup.shape.vocab_size), Split::train), 0,
-                         setup.batch.global, setup.plan);
+ContextPlan first_batch_plan(const DatasetOptions& data, const RunSetup& setup) {
+  BatchProvider provider(open_dataset(data, Split::train), 0, setup.batch.global, setup.plan);
   const std::shared_ptr<const PlannedBatch> batch = provider.get(0);
   if (batch == nullptr) fail("the data has fewer than the {} rows of a batch", setup.batch.global);
   return batch->plan;
@@ -169,7 +170,7 @@ int plan_command(const Arguments& arguments) {
   command_line.config_option(rest);
   command_line.flag({"--first-batch", &first_batch,
                      "Take document lengths from the first batch of the data, instead of one document per row"});
-  command_line.option("--json", json_file, "Write the report to this file, too");
+  command_line.option("--json", json_file, "Write the report to this file, too; - for standard output instead");
   if (!command_line.parse(arguments)) return 0;
   ConfigRequest request = config_request(rest);
   request.check_files = first_batch;
@@ -181,10 +182,13 @@ int plan_command(const Arguments& arguments) {
     fail_config("{} rows per step and {} devices: plan takes at most {} rows and {} devices", setup.batch.global,
                 setup.mesh.device_count(), kMostRows, kMostDevices);
   }
-  JsonFile file(json_file);
-  const ContextPlan plan = first_batch ? first_batch_plan(config, setup) : one_document_plan(setup);
+  const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
+  InputFiles inputs = input_files(request.file, config);
+  if (first_batch) std::ranges::move(source_files(data, Split::train), std::back_inserter(inputs));
+  JsonFile file(json_file, inputs);
+  const ContextPlan plan = first_batch ? first_batch_plan(data, setup) : one_document_plan(setup);
   const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
-  print_report(report);
+  if (!file.is_standard_output()) print_report(report);
   file.write(report);
   return 0;
 }

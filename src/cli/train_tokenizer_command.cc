@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "data/source_files.h"
 #include "data/text_lines.h"
 #include "tokenizer/sentencepiece_trainer.h"
@@ -64,6 +65,9 @@ int train_tokenizer_command(const Arguments& arguments) {
   declare(command_line, request);
   if (!command_line.parse(arguments)) return 0;
   const auto files = expand_sources("inputs", request.inputs, {".txt", ".text", ".md", ".jsonl"});
+  for (const char* extension : {".model", ".vocab"}) {
+    check_is_no_input("--output", request.output + extension, files);
+  }
   request.training.model_prefix = request.output;
   const auto folder = request.training.model_prefix.parent_path();
   std::error_code failure;

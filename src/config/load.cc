@@ -168,12 +168,18 @@ std::vector<Assignment> read_overrides(const std::vector<std::string>& overrides
   return assignments;
 }
 
-std::vector<std::string> model_names(const fs::path& folder) {
-  std::vector<std::string> names = {"default"};
+std::vector<fs::path> model_files(const fs::path& folder) {
+  std::vector<fs::path> files;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".yml") names.push_back(entry.path().stem().string());
+    if (entry.path().extension() == ".yml") files.push_back(entry.path());
   }
+  return files;
+}
+
+std::vector<std::string> model_names(const fs::path& folder) {
+  std::vector<std::string> names = {"default"};
+  for (const fs::path& file : model_files(folder)) names.push_back(file.stem().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -235,6 +241,13 @@ std::vector<std::pair<std::string, std::string>> process_environment() {
 
 fs::path find_base_file(const fs::path& file) { return read_chain(file).front().path; }
 
+std::vector<fs::path> configuration_files(const fs::path& file) {
+  const std::vector<ChainFile> chain = read_chain(file);
+  std::vector<fs::path> files = model_files(chain.front().path.parent_path() / "models");
+  for (const ChainFile& link : chain) files.push_back(link.path);
+  return files;
+}
+
 Config load_config(const ConfigRequest& request) {
   std::vector<ChainFile> chain = read_chain(request.file);
   std::vector<Assignment> base = std::move(chain.front().assignments);
@@ -252,7 +265,10 @@ Config load_config(const ConfigRequest& request) {
   if (peeked.is_set("model_name")) model.set("model_name", peeked.text("model_name"), peeked.source("model_name"));
   set_all(config, rest);
   check_model_keys(config, model);
-  check_rules(config, {request.launched_devices, request.check_files, request.saves_run});
+  if (request.only_evaluates && !config.is_set("dataset_type")) {
+    config.set("dataset_type", "text", Source{SourceKind::builtin, "default"});
+  }
+  check_rules(config, {request.launched_devices, request.check_files, request.saves_run, request.only_evaluates});
   return config;
 }
 

@@ -25,6 +25,9 @@ struct ConfigRequest {
   bool check_files = true;
   /// Whether check_files asks for the run_name: not where data are read, but nothing is saved.
   bool saves_run = true;
+  /// Whether data are only evaluated: text unless dataset_type says otherwise, with the model's own tokenizer where it
+  /// has one, and held-out files do without training data.
+  bool only_evaluates = false;
 };
 
 /// The whole environment of this process.
@@ -32,6 +35,10 @@ std::vector<std::pair<std::string, std::string>> process_environment();
 
 /// The base.yml that `file` is or names, through any number of run files. Throws ConfigError when there is none.
 std::filesystem::path find_base_file(const std::filesystem::path& file);
+
+/// The files that a configuration from `file` may come from: it, those that it is based on, and every model's. Throws
+/// ConfigError as find_base_file does.
+std::vector<std::filesystem::path> configuration_files(const std::filesystem::path& file);
 
 /// Loads and checks a configuration (config/rules.h) before any data is read. Throws ConfigError with one line.
 Config load_config(const ConfigRequest& request);

@@ -89,13 +89,14 @@ void check_synthetic(const Config& config) {
   }
 }
 
-void check_data(const Config& config) {
+void check_data(const Config& config, bool only_evaluates) {
   check_columns(config);
   if (!reads_files(config)) return check_synthetic(config);
-  if (resolve_train_files(config).empty()) {
-    fail_config("{}: needs data; set dataset_path or train_files", config.describe("dataset_type"));
+  if (resolve_train_files(config).empty() && !(only_evaluates && !config.list("eval_files").empty())) {
+    fail_config("{}: needs data; set dataset_path or {}", config.describe("dataset_type"),
+                only_evaluates ? "eval_files" : "train_files");
   }
-  const bool text = config.text("dataset_type") == "text";
+  const bool text = config.text("dataset_type") == "text" && !only_evaluates;
   if (text && config.text("tokenizer_type") != "bytes" && config.text("tokenizer_path").empty()) {
     fail_config(
         "{}: needs a tokenizer; set tokenizer_path (`maxtext train-tokenizer` makes one), or "
@@ -179,7 +180,7 @@ void check_rules(const Config& config, const RuleContext& context) {
   check_schedule(config);
   check_optimizer(config);
   check_checkpoints(config, context);
-  check_data(config);
+  check_data(config, context.only_evaluates);
   check_held_out(config);
   check_paths_are_local(config);
   if (context.check_files) check_files(config);

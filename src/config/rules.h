@@ -12,6 +12,7 @@ struct RuleContext {
   /// See ConfigRequest.
   bool check_files = true;
   bool saves_run = true;
+  bool only_evaluates = false;
 };
 
 /// Throws ConfigError with one line naming key, value and what is allowed, for the first rule that is broken.

@@ -70,17 +70,6 @@ std::vector<std::string> notes_on(const Config& config, const DecodeSetup& setup
   return notes;
 }
 
-CachedModelOptions model_options(const Config& config, std::size_t prompts) {
-  CachedModelOptions options;
-  const auto slots = static_cast<std::int64_t>(std::ceil(config.real("per_device_batch_size")));
-  options.cache.sequences = std::min<std::int64_t>(slots, static_cast<std::int64_t>(prompts));
-  options.cache.max_length = config.integer("max_target_length");
-  options.cache.dtype = config.flag("quantize_kvcache") ? DType::int8 : parse_dtype(config.text("kv_cache_dtype"));
-  options.prefill_chunk = config.integer("prefill_chunk_size");
-  options.batch_invariant = config.flag("decode_batch_invariant");
-  return options;
-}
-
 std::int64_t weight_bytes(const ModelFiles& files) {
   std::int64_t total = 0;
   for (const ParameterGroup& group : model_layout(files.shape, 1).groups) {
@@ -108,6 +97,20 @@ void check_memory(const DecodeSetup& setup) {
 }
 
 }  // namespace
+
+CachedModelOptions cached_model_options(const Config& config) {
+  CachedModelOptions options;
+  options.cache.max_length = config.integer("max_target_length");
+  options.cache.dtype = config.flag("quantize_kvcache") ? DType::int8 : parse_dtype(config.text("kv_cache_dtype"));
+  options.prefill_chunk = config.integer("prefill_chunk_size");
+  options.batch_invariant = config.flag("decode_batch_invariant");
+  return options;
+}
+
+int cache_devices(const Config& config) {
+  return static_cast<int>(config.integer("ici_context_autoregressive_parallelism") *
+                          config.integer("ici_autoregressive_parallelism"));
+}
 
 SamplingOptions sampling_options(const Config& config) {
   SamplingOptions options;
@@ -150,8 +153,7 @@ DecodeSetup decode_setup(const Config& config) {
   check_lengths(config);
   const SamplingOptions sampling = sampling_options(config);
   DecodeSetup setup;
-  setup.devices = static_cast<int>(config.integer("ici_context_autoregressive_parallelism") *
-                                   config.integer("ici_autoregressive_parallelism"));
+  setup.devices = cache_devices(config);
   setup.prompts = read_prompts(config);
   setup.files = open_model_files(config);
   setup.tokenizer = open_model_tokenizer(config);
@@ -173,7 +175,9 @@ DecodeSetup decode_setup(const Config& config) {
     setup.requests.push_back(std::move(request));
   }
   setup.notes = notes_on(config, setup);
-  setup.model = model_options(config, setup.prompts.size());
+  setup.model = cached_model_options(config);
+  const auto slots = static_cast<std::int64_t>(std::ceil(config.real("per_device_batch_size")));
+  setup.model.cache.sequences = std::min(slots, static_cast<std::int64_t>(setup.prompts.size()));
   check_memory(setup);
   return setup;
 }

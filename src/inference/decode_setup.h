@@ -33,6 +33,12 @@ struct DecodeSetup {
 /// a prompt with a token that the model has no row for, weights and cache that do not fit into memory.
 DecodeSetup decode_setup(const Config& config);
 
+/// The model of one sequence of max_target_length, as the keys of the cache describe it.
+CachedModelOptions cached_model_options(const Config& config);
+
+/// Devices that share the cache's positions.
+int cache_devices(const Config& config);
+
 /// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.
 SamplingOptions sampling_options(const Config& config);
 

@@ -194,6 +194,7 @@ TEST_F(BenchCommand, WrongUsageExitsWith2) {
   EXPECT_EQ(bench("step base_emb_dmi=64"), 2);
   EXPECT_THAT(output(), HasSubstr("base_emb_dim"));
   EXPECT_EQ(bench("step seq=64 context_parallel_strategy=ring"), 2);
+  EXPECT_EQ(bench("bandwidth mebibytes=16 --json -"), 2) << "its figures go there as they come";
   EXPECT_EQ(bench("bandwidth mebibytes=16 --json " + path("missing/folder/json")), 2);
   EXPECT_THAT(output(), HasSubstr("cannot be written"));
 }

@@ -60,6 +60,12 @@ class PlanCommand : public ::testing::Test {
   std::string binary_;
 };
 
+TEST_F(PlanCommand, TheReportAloneGoesToStandardOutput) {
+  const ProgramResult result = plan({"configs/base.yml", "model_name=llama-tiny", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_EQ(nlohmann::json::parse(result.output).at("devices"), 1);
+}
+
 TEST_F(PlanCommand, ASeventyBillionModelAtLongContextTakesSeconds) {
   const ProgramResult result = plan({"configs/runs/llama3_1_70b_131072.yml", "--json", path("json")}, 20);
   ASSERT_EQ(result.exit_code, 0) << result.error;
