@@ -29,10 +29,10 @@ struct ModelFiles {
 /// or checkpoint's config.json says; a model_name decides itself. A head that is missing is the embedding, whatever
 /// config.json says of it, and one beside a tied embedding is left unread; both with a warning where it may matter.
 ///
-/// Model keys that were given and contradict such a config.json are refused, as they would be passed over.
-/// Headers are read here, and of the data no more than some rows of such a head. Throws ConfigError naming the key, its
-/// value and the file for a path without a model, a file that is not valid, and a tensor of the model that is missing,
-/// has another shape (expected, found) or a type that is not computed with, or is not the model's.
+/// Model keys that were given and contradict such a config.json are refused, as they would be passed over. Headers are
+/// read here, and of the data no more than some rows of such a head. Throws ConfigError naming the key, its value and
+/// the file for a path without a model, a file that is not valid, and a tensor of the model that is missing, has
+/// another shape (expected, found) or a type that is not computed with, or is not the model's.
 ModelFiles open_model_files(const Config& config);
 
 /// What open_tokenizer takes.

@@ -61,7 +61,7 @@ void compare_windows(const ModelShape& found, const ModelShape& wanted, Differen
   const std::size_t layers = std::min(found.layer_windows.size(), wanted.layer_windows.size());
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (found.layer_windows[layer] == wanted.layer_windows[layer]) continue;
-    return compare(differences, fmt::format("sliding_window of layer {}", layer), found.layer_windows[layer],
+    return compare(differences, fmt::format("sliding_window (layer {})", layer), found.layer_windows[layer],
                    wanted.layer_windows[layer], {"sliding_window_size", "attention_type", "attention_layer_pattern"});
   }
 }

@@ -109,7 +109,7 @@ TEST_F(DecodeCommand, ModelKeysThatConfigJsonContradictsAreRefused) {
     expect_error(decode + key, where + key + " (command line): its config.json has ");
   }
   expect_error(decode + "sliding_window_size=8 attention_type=local_sliding",
-               "its config.json has sliding_window of layer 0 0");
+               "its config.json has sliding_window (layer 0) 0");
   // A named model is what its name says.
   expect_error("decode configs/base.yml model_name=llama-tiny" + rest, "expected the shape");
 }

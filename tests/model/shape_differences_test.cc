@@ -66,7 +66,7 @@ TEST(ShapeDifferences, NothingThatChangesResultsIsPassedOver) {
 
 TEST(ShapeDifferences, WindowsAreComparedInTheLayersThatBothHave) {
   const ShapeDifference window = difference([](ModelShape& other) { other.layer_windows = {0, 16, 8, 8}; });
-  EXPECT_EQ(window.name, "sliding_window of layer 2");
+  EXPECT_EQ(window.name, "sliding_window (layer 2)");
   EXPECT_EQ(window.wanted, "8");
   ModelShape deeper = shape();
   deeper.layers = 5;
