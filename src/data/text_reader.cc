@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "data/line_reader.h"
 #include "tokenizer/utf8.h"
 
@@ -113,8 +114,8 @@ class TextReader::JsonlFile final : public File {
     nlohmann::json object;
     try {
       object = nlohmann::json::parse(line);
-    } catch (const nlohmann::json::parse_error& error) {
-      fail("{}: not JSON at byte {} of the line", place, error.byte);
+    } catch (const nlohmann::json::exception& error) {
+      fail("{}: {}", place, why_not_json(error));
     }
     if (!object.is_object())
       fail("{}: expected a JSON object with field '{}', found {}", place, field_, object.type_name());

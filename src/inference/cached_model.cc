@@ -41,7 +41,7 @@ Tensor CachedModel::integers(Shape shape, std::span<const std::int32_t> values) 
   return engine_.input({shape, DType::int32}, std::as_bytes(values));
 }
 
-Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention) {
+Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids, const MakePromptAttention& attention) {
   const LayerRopeTables tables(engine_, shape_, position_ids, DType::float32);
   const auto body = [&](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const std::unique_ptr<LayerAttention> strategy = attention(static_cast<std::size_t>(layer));

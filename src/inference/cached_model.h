@@ -55,9 +55,10 @@ class CachedModel final : public SlotModel {
  private:
   /// The hidden states [1, T, E] of a chunk that stands at `first` of sequence `slot`.
   Tensor prefill_chunk(int slot, std::int64_t first, std::span<const std::int32_t> ids);
+  /// Attention of a layer, made while run_prompt runs it.
+  using MakePromptAttention = std::function<std::unique_ptr<LayerAttention>(std::size_t layer)>;
   /// The last layer's output for tokens [1, T] of a prompt.
-  using MakeAttention = std::function<std::unique_ptr<LayerAttention>(std::size_t layer)>;
-  Tensor run_prompt(const Tensor& ids, const Tensor& position_ids, const MakeAttention& attention);
+  Tensor run_prompt(const Tensor& ids, const Tensor& position_ids, const MakePromptAttention& attention);
   /// Logits [B, T, vocab_size] of hidden states.
   std::vector<float> logits(const Tensor& hidden);
   Tensor integers(Shape shape, std::span<const std::int32_t> values);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 #include "mesh/thread_transport.h"
 #include "train/batch_provider.h"
 #include "train/device_batch.h"
@@ -87,7 +88,7 @@ Evaluation evaluate(const ModelShape& shape, const WeightSource& weights, std::s
   result.mean_nll = total.sum / count;
   const double variance = std::max(0.0, total.squares / count - result.mean_nll * result.mean_nll);
   result.standard_error = std::sqrt(variance / count);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

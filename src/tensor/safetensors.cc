@@ -57,7 +57,7 @@ json parse_header(std::string_view text, const std::string& file) {
   try {
     header = json::parse(text.begin(), text.end(), note_names);
   } catch (const json::exception& error) {
-    fail("{}: the safetensors header is {} of it", file, why_not_json(error));
+    fail("{}: the safetensors header is {}", file, why_not_json(error));
   }
   if (!header.is_object()) fail("{}: the safetensors header is a JSON {}, not an object", file, header.type_name());
   if (!repeated.empty()) fail("{}: the tensor '{}' occurs twice in the header", file, repeated);

@@ -131,7 +131,8 @@ TEST_F(TextReaderTest, WrongJsonLinesAreNamedByFileAndLine) {
     const auto file = write("a.jsonl", "{\"text\": \"fine\"}\n\n" + line + "\n");
     EXPECT_THAT([&] { documents(file); }, ThrowsMessage<Error>(EndsWith("a.jsonl:3: " + message)));
   };
-  expect("{\"text\": \"cut", "not JSON at byte 14 of the line");
+  expect("{\"text\": \"cut", "not valid JSON at byte 14");
+  expect("{\"text\": 1e999}", "not valid JSON: a number in it is out of range");
   expect("[1]", "expected a JSON object with field 'text', found array");
   expect("{\"body\": \"x\"}", "no field 'text'");
   expect("{\"text\": [\"x\"]}", "field 'text': expected a string, found array");
