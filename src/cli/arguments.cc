@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "inference/decode_setup.h"
 #include "mesh/mpi_transport.h"
 
 namespace maxtext {
@@ -23,7 +22,8 @@ ConfigRequest config_request(const Arguments& file_and_overrides) {
   return request;
 }
 
-void note_ignored_keys(const Config& config, std::span<const std::string_view> without_effect) {
+void note_ignored_keys(const Config& config, std::span<const std::string_view> without_effect,
+                       const std::vector<std::string>& more) {
   std::vector<std::string> names = config.ignored_keys_set();
   for (const std::string_view key : without_effect) {
     if (config.is_set(key) && config.value(key) != Config().value(key)) {
@@ -38,9 +38,7 @@ void note_ignored_keys(const Config& config, std::span<const std::string_view> w
     names.push_back(
         fmt::format("context_parallel_reorder_strategy={} (context_parallel_load_balance=false)", strategy));
   }
-  for (const std::string& name : unused_sampling_keys(config)) {
-    names.push_back(fmt::format("{} (decode_sampling_strategy={})", name, config.text("decode_sampling_strategy")));
-  }
+  names.insert(names.end(), more.begin(), more.end());
   if (names.empty() || launched_process_index() > 0) return;
   fmt::print(stderr, "maxtext: note: without effect here: {}\n", fmt::join(names, ", "));
 }
@@ -50,6 +48,10 @@ Config load_command_config(ConfigRequest request, std::span<const std::string_vi
   Config config = load_config(request);
   note_ignored_keys(config, without_effect);
   return config;
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "maxtext: note: {}\n", note);
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {

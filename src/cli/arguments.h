@@ -21,8 +21,13 @@ ConfigRequest config_request(const Arguments& file_and_overrides);
 Config load_command_config(ConfigRequest request, std::span<const std::string_view> without_effect = {});
 
 /// One line on stderr naming keys that were given and have no effect here; nothing when there are none. Of several
-/// processes that a launcher started, the first prints it. `without_effect`: keys that other commands heed.
-void note_ignored_keys(const Config& config, std::span<const std::string_view> without_effect = {});
+/// processes that a launcher started, the first prints it. `without_effect`: keys that other commands heed; `more`:
+/// what the command itself found, in the words of the note.
+void note_ignored_keys(const Config& config, std::span<const std::string_view> without_effect = {},
+                       const std::vector<std::string>& more = {});
+
+/// What is possible and probably not meant, a line each on stderr.
+void print_notes(const std::vector<std::string>& notes);
 
 /// What whoever asked for a model has to know of it (ModelFiles::warnings), a line each on stderr.
 void print_warnings(const std::vector<std::string>& warnings);

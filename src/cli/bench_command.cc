@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ struct Benchmark {
   std::string_view summary;
   std::vector<bench::Setting> (*settings)();
   bench::Json (*run)(const bench::Assignments& assignments);
+  bool takes_file = false;  // among its arguments, one of a configuration
 };
 
 constexpr std::array kBenchmarks = {
@@ -33,13 +35,13 @@ constexpr std::array kBenchmarks = {
     Benchmark{"decode",
               "decode steps of a model against the best read, prompts against the GEMM peak; takes any configuration "
               "key, or a configuration file first",
-              bench::decode_settings, bench::decode_bench},
+              bench::decode_settings, bench::decode_bench, true},
     Benchmark{"step",
               "training steps against the GEMM peak, with tokens/s and memory; takes any configuration key, or "
               "a configuration file first",
-              bench::step_settings, bench::step_bench},
+              bench::step_settings, bench::step_bench, true},
     Benchmark{"context", "context parallelism against one device, reordering against none; takes any configuration key",
-              bench::context_settings, bench::context_bench},
+              bench::context_settings, bench::context_bench, true},
 };
 
 std::string all_keys_help() {
@@ -63,6 +65,13 @@ const Benchmark& find_benchmark(const std::string& name) {
               fmt::join(names, ", "));
 }
 
+/// The files that a benchmark's configuration may come from.
+InputFiles files_of(const Benchmark& benchmark, const Arguments& assignments) {
+  const auto file =
+      std::ranges::find_if(assignments, [](const std::string& text) { return text.find('=') == std::string::npos; });
+  return benchmark.takes_file && file != assignments.end() ? configuration_files(*file) : InputFiles();
+}
+
 }  // namespace
 
 int bench_command(const Arguments& arguments) {
@@ -80,8 +89,7 @@ int bench_command(const Arguments& arguments) {
   if (!command_line.parse(arguments)) return 0;
   const Benchmark& benchmark = find_benchmark(name);
   if (json_path == "-") fail_config("--json -: expected the name of a file");
-  const bool has_file = !assignments.empty() && assignments.front().find('=') == std::string::npos;
-  JsonFile json(json_path, has_file ? configuration_files(assignments.front()) : InputFiles());
+  JsonFile json(json_path, [&] { return files_of(benchmark, assignments); });
   json.write(benchmark.run(assignments));
   return 0;
 }

@@ -164,7 +164,9 @@ void check_target(const Config& config, const ConfigRequest& request, const Chec
   if (path.extension() != ".safetensors")
     fail_config("--save_logits {}: expected the name of a .safetensors", options.save);
   InputFiles inputs = input_files(request.file, config);
-  inputs.insert(inputs.end(), {options.golden, std::filesystem::path(options.golden) / "golden.safetensors"});
+  if (!options.golden.empty()) {
+    inputs.insert(inputs.end(), {options.golden, std::filesystem::path(options.golden) / "golden.safetensors"});
+  }
   check_output_file("--save_logits", path, inputs);
 }
 

@@ -25,13 +25,15 @@ std::string range_error(const std::string& text, OptionRule::Range range) {
 }
 
 template <typename T>
-void declare(CLI::App& app, const std::string& name, T& value, const std::string& help, const OptionRule& rule) {
+CLI::Option* declare(CLI::App& app, const std::string& name, T& value, const std::string& help,
+                     const OptionRule& rule) {
   CLI::Option* option = app.add_option(name, value, help)->required(rule.required);
   if (rule.shows_default) option->capture_default_str();
   if (rule.range != OptionRule::Range::any) {
     option->check([range = rule.range](const std::string& text) { return range_error(text, range); });
   }
   if (!rule.one_of.empty()) option->check(CLI::IsMember(rule.one_of));
+  return option;
 }
 
 }  // namespace
@@ -42,7 +44,9 @@ CommandLine::CommandLine(const std::string& command, const std::string& descript
 CommandLine::~CommandLine() = default;
 
 void CommandLine::option(const std::string& name, std::string& value, const std::string& help, const OptionRule& rule) {
-  declare(*app_, name, value, help, rule);
+  declare(*app_, name, value, help, rule)->check([](const std::string& text) {
+    return text.empty() ? std::string("expected a value, got an empty text") : std::string();
+  });
 }
 
 void CommandLine::option(const std::string& name, Arguments& value, const std::string& help, const OptionRule& rule) {

@@ -31,7 +31,7 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   /// `--name VALUE`, or without the dashes the next argument that is no option; of a list all that are left. `value`
-  /// keeps its default unless the option is given, and has to live until parse().
+  /// keeps its default unless the option is given, and has to live until parse(). A text that is given is not empty.
   void option(const std::string& name, std::string& value, const std::string& help, const OptionRule& rule = {});
   void option(const std::string& name, Arguments& value, const std::string& help, const OptionRule& rule = {});
   void option(const std::string& name, std::int32_t& value, const std::string& help, const OptionRule& rule = {});

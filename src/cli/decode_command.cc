@@ -34,6 +34,15 @@ constexpr std::array<std::string_view, 8> kKeysOfTraining = {"num_devices",
                                                              "dcn_fsdp_parallelism",
                                                              "dcn_context_parallelism"};
 
+/// Keys of sampling that the strategy does not count, as notes name them.
+std::vector<std::string> sampling_notes(const Config& config) {
+  std::vector<std::string> names = unused_sampling_keys(config);
+  for (std::string& name : names) {
+    name += fmt::format(" (decode_sampling_strategy={})", config.text("decode_sampling_strategy"));
+  }
+  return names;
+}
+
 /// Bytes per second that this machine reads, quickly: for a share, not for a record.
 double quick_read_bandwidth() {
   const auto threads = static_cast<int>(split_cores(1).front().size());
@@ -148,16 +157,18 @@ int decode_command(const Arguments& arguments) {
   command_line.config_option(rest);
   command_line.option("--json", json_path, "Write answers, timings and memory to this file; - for standard output");
   if (!command_line.parse(arguments)) return 0;
-  const ConfigRequest request = config_request(rest);
-  const Config config = load_command_config(request, kKeysOfTraining);
+  ConfigRequest request = config_request(rest);
+  request.check_files = false;
+  const Config config = load_config(request);
+  note_ignored_keys(config, kKeysOfTraining, sampling_notes(config));
   if (config.text("load_parameters_path").empty() && !config.text("load_full_state_path").empty()) {
     fail_config("load_full_state_path={}: is for training; decode reads load_parameters_path",
                 config.text("load_full_state_path"));
   }
   const DecodeSetup setup = decode_setup(config);
-  JsonFile json_file(json_path, input_files(request.file, config));
+  JsonFile json_file(json_path, [&] { return input_files(request.file, config); });
   print_warnings(setup.files.warnings);
-  for (const std::string& note : setup.notes) fmt::print(stderr, "maxtext: note: {}\n", note);
+  print_notes(setup.notes);
   if (setup.files.weights == nullptr) {
     fmt::print(stderr, "load_parameters_path is empty: the weights are random, init_weights_seed={}\n",
                setup.weights_seed);

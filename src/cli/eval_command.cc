@@ -79,9 +79,11 @@ int eval_command(const Arguments& arguments) {
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
   print_warnings(files.warnings);
   const DatasetOptions text = text_options(config, files.shape.vocab_size);
-  InputFiles inputs = source_files(text, text_split(text));
-  std::ranges::move(input_files(request.file, config), std::back_inserter(inputs));
-  JsonFile file(json_path, inputs);
+  JsonFile file(json_path, [&] {
+    InputFiles inputs = source_files(text, text_split(text));
+    std::ranges::move(input_files(request.file, config), std::back_inserter(inputs));
+    return inputs;
+  });
   // What the loading of data logs goes there, too.
   if (file.is_standard_output()) spdlog::set_level(spdlog::level::warn);
   const MeshSizes sizes = resolve_mesh(config);

@@ -9,9 +9,9 @@
 
 namespace maxtext {
 
-JsonFile::JsonFile(std::string path, const InputFiles& inputs) : path_(std::move(path)) {
+JsonFile::JsonFile(std::string path, const std::function<InputFiles()>& list_inputs) : path_(std::move(path)) {
   if (path_.empty() || is_standard_output()) return;
-  check_output_file("--json", path_, inputs);
+  check_output_file("--json", path_, list_inputs());
 }
 
 void JsonFile::write(const nlohmann::ordered_json& report) {

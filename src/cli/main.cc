@@ -99,7 +99,7 @@ int report(std::string_view message, int code) {
 int main(int argc, char** argv) {
   try {
     const int code = maxtext::run_command_line({argv + 1, argv + argc});
-    if (code == 0) maxtext::finish_output();
+    maxtext::finish_output();
     return code;
   } catch (const maxtext::ConfigError& error) {
     return maxtext::report(error.what(), maxtext::kWrongUsage);

@@ -22,12 +22,34 @@ bool is_read_from_model_folder(const fs::path& file) {
   return file.extension() == ".safetensors" || std::ranges::find(kNames, file.filename().string()) != kNames.end();
 }
 
-void add_checkpoints(const fs::path& path, InputFiles& inputs) {
-  const fs::path run = checkpoints_directory(path);
-  std::error_code unreadable;  // which its reader will say
-  for (const fs::directory_entry& entry :
-       fs::recursive_directory_iterator(fs::is_directory(run, unreadable) ? run : path, unreadable)) {
-    inputs.push_back(entry.path());
+/// None of a folder that is not there or cannot be read, which its reader will say.
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure); !failure && entry != fs::directory_iterator();
+       entry.increment(failure)) {
+    files.push_back(entry->path());
+  }
+  return files;
+}
+
+/// Nothing where the checkpoint is not one, which its reader will say.
+fs::path checkpoint_of(const fs::path& path) {
+  try {
+    return find_checkpoint(path);
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
+/// What a reader opens of a checkpoint; a report may lie beside it.
+void add_checkpoint(const fs::path& path, InputFiles& inputs) {
+  const fs::path checkpoint = checkpoint_of(path);
+  if (checkpoint.empty()) return;
+  const fs::path items = checkpoint / kItems;
+  inputs.insert(inputs.end(), {checkpoint / kMarker, items / kManifest});
+  for (const fs::path& file : files_of(items)) {
+    if (file.extension() == ".safetensors") inputs.push_back(file);
   }
 }
 
@@ -35,11 +57,10 @@ void add_checkpoints(const fs::path& path, InputFiles& inputs) {
 void add_model(const fs::path& path, InputFiles& inputs) {
   if (path.empty()) return;
   inputs.push_back(path);
-  if (holds_checkpoint(path)) return add_checkpoints(path, inputs);
+  if (holds_checkpoint(path)) return add_checkpoint(path, inputs);
   if (path.filename() == "tokenizer.json") inputs.push_back(path.parent_path() / "tokenizer_config.json");
-  std::error_code not_a_folder;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, not_a_folder)) {
-    if (is_read_from_model_folder(entry.path())) inputs.push_back(entry.path());
+  for (const fs::path& file : files_of(path)) {
+    if (is_read_from_model_folder(file)) inputs.push_back(file);
   }
 }
 
@@ -68,8 +89,12 @@ void check_is_no_input(const std::string& option, const fs::path& path, const In
 
 void check_output_file(const std::string& option, const fs::path& path, const InputFiles& inputs) {
   check_is_no_input(option, path, inputs);
+  std::error_code missing;
+  const bool existed = fs::exists(path, missing);
   // Without emptying it: until there is something to write, what stands there is worth more.
   if (!std::ofstream(path, std::ios::app)) fail_config("{} {}: cannot be written", option, path.string());
+  // Nothing else would take the empty file away if the command failed. A link that led nowhere stays.
+  if (!existed) fs::remove(fs::canonical(path, missing), missing);
 }
 
 }  // namespace maxtext

@@ -20,7 +20,8 @@ InputFiles input_files(const std::filesystem::path& file, const Config& config);
 /// as "--json".
 void check_is_no_input(const std::string& option, const std::filesystem::path& path, const InputFiles& inputs);
 
-/// The same, and throws ConfigError where `path` cannot be written. What it holds stays as it is.
+/// The same, and throws ConfigError where `path` cannot be written. What it holds stays as it is, and where there was
+/// no file there is none afterwards.
 void check_output_file(const std::string& option, const std::filesystem::path& path, const InputFiles& inputs);
 
 }  // namespace maxtext

@@ -183,9 +183,11 @@ int plan_command(const Arguments& arguments) {
                 setup.mesh.device_count(), kMostRows, kMostDevices);
   }
   const DatasetOptions data = dataset_options(config, setup.shape.vocab_size);
-  InputFiles inputs = input_files(request.file, config);
-  if (first_batch) std::ranges::move(source_files(data, Split::train), std::back_inserter(inputs));
-  JsonFile file(json_file, inputs);
+  JsonFile file(json_file, [&] {
+    InputFiles inputs = input_files(request.file, config);
+    if (first_batch) std::ranges::move(source_files(data, Split::train), std::back_inserter(inputs));
+    return inputs;
+  });
   const ContextPlan plan = first_batch ? first_batch_plan(data, setup) : one_document_plan(setup);
   const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
   if (!file.is_standard_output()) print_report(report);

@@ -187,6 +187,12 @@ TEST_F(BenchCommand, WrongUsageExitsWith2) {
   EXPECT_THAT(output(), HasSubstr("did you mean attention"));
   EXPECT_EQ(bench("attention sequence=64"), 2);
   EXPECT_THAT(output(), HasSubstr("unknown key 'sequence'"));
+  for (const std::string& json : {std::string(), " --json '" + path("json") + "'"}) {
+    for (const char* benchmark : {"gemm", "bandwidth", "attention"}) {
+      EXPECT_EQ(bench(benchmark + std::string(" foo") + json), 2);
+      EXPECT_THAT(output(), HasSubstr(benchmark + std::string(": expected key=value, not 'foo'")));
+    }
+  }
   EXPECT_EQ(bench("attention seq=64,x"), 2);
   EXPECT_THAT(output(), HasSubstr("'x' is not an integer"));
   EXPECT_EQ(bench("attention query_heads=3 kv_heads=2"), 2);

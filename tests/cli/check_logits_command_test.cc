@@ -56,6 +56,16 @@ TEST_F(CheckLogits, GoldenLogitsAreSavedWithoutALimitToo) {
   ASSERT_EQ(run(check("prompt='a prompt' --token_size 3 --atol 1e-4 --save_logits '" + saved + "'")), 0) << err();
   EXPECT_THAT(out(), HasSubstr("all within the limits"));
   for (const OwnedTensor& tensor : read_tensors(saved)) EXPECT_EQ(tensor.spec.shape[0], 3);
+  // In the working directory, too, where no golden logits are read.
+  const std::string command = "cd '" + path("") + "' && '" + binary() +
+                              "' check-logits base.yml tokenizer_type=bytes " + "prompt=abc load_parameters_path='" +
+                              model() + "' --save_logits golden.safetensors";
+  std::filesystem::copy_file(testing::fixture_root().parent_path().parent_path() / "configs" / "base.yml",
+                             path("base.yml"));
+  for (int time = 0; time < 2; ++time) {
+    const testing::ProgramResult result = testing::Program({"sh", "-c", command}).wait();
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+  }
   expect_error(check("--save_logits '" + path("golden.jsonl") + "'"), "expected the name of a .safetensors");
   expect_error(check("--save_logits /nonexistent/x.safetensors"), "/nonexistent/x.safetensors: cannot be written");
 }
