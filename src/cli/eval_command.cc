@@ -21,19 +21,19 @@
 namespace maxtext {
 namespace {
 
-/// Each text once, in its own order; held-out files where there are some, else all of the data.
+/// Each text once, in its own order.
 DatasetOptions text_options(const Config& config, std::int64_t vocab_size) {
   DatasetOptions options = dataset_options(config, vocab_size);
   options.shuffle = false;
   options.epochs = 1;
   if (options.type == "text") {
-    const TokenizerSource tokenizer = model_tokenizer(config);
-    options.tokenizer_path = tokenizer.path;
-    options.tokenizer_type = tokenizer.type;
+    options.tokenizer = open_model_tokenizer(config);
+    options.checks_each_token = true;
   }
   return options;
 }
 
+/// Held-out files where there are some, else all of the data.
 Split text_split(const DatasetOptions& options) { return has_eval_split(options) ? Split::eval : Split::train; }
 
 /// How generation keeps keys and values.
@@ -84,6 +84,7 @@ int eval_command(const Arguments& arguments) {
     std::ranges::move(input_files(request.file, config), std::back_inserter(inputs));
     return inputs;
   });
+  if (text.tokenizer) print_notes(notes_on_tokenizer(*text.tokenizer, files.shape));
   // What the loading of data logs goes there, too.
   if (file.is_standard_output()) spdlog::set_level(spdlog::level::warn);
   const MeshSizes sizes = resolve_mesh(config);

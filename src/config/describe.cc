@@ -136,6 +136,13 @@ std::string resolved_comments(const Config& config, const MeshSizes& mesh) {
   return text + fmt::format("# parameters: {}\n", parameter_count(model_shape(config)));
 }
 
+/// Beside global_batch_size, per_device_batch_size is unset; written out, its default would contradict. The defaults of
+/// the other two leave a choice (of the tokenizer's kind, of prompt_file) that they decide where somebody gave them.
+bool says_more_when_given(const Config& config, std::string_view key) {
+  if (key == "per_device_batch_size") return config.integer("global_batch_size") > 0;
+  return (key == "tokenizer_type" || key == "prompt") && !config.is_set(key);
+}
+
 }  // namespace
 
 std::string describe_key(const Key& key) {
@@ -203,8 +210,7 @@ std::string dump_config(const Config& config, const std::string& base_file, cons
   for_each_key(
       KeyStatus::active, [&](std::string_view group) { text += fmt::format("\n# ---- {} ----\n", group); },
       [&](const Key& key) {
-        // Beside global_batch_size it is unset; written out, its default would contradict.
-        if (key.name == "per_device_batch_size" && config.integer("global_batch_size") > 0) return;
+        if (says_more_when_given(config, key.name)) return;
         text += fmt::format("{}: {}  # {}\n", key.name, format_value(config.value(key.name)),
                             config.source(key.name).where);
       });

@@ -73,17 +73,19 @@ KeyGroup dataset_keys() {
 }
 
 KeyGroup tokenizer_keys() {
-  return {"Tokenizer",
-          {
-              text_key("tokenizer_path", "",
-                       "Tokenizer: a sentencepiece .model, a tokenizer.json, or the directory with either"),
-              text_key("tokenizer_type", "sentencepiece",
-                       "Kind of the tokenizer; a tokenizer.json is recognised without it")
-                  .one_of({"sentencepiece", "huggingface", "bytes"})
-                  .not_yet({"tiktoken"}),
-              boolean_key("add_bos", true, "Begin each document with the beginning-of-sequence token"),
-              boolean_key("add_eos", true, "End each document with the end-of-sequence token"),
-          }};
+  return {
+      "Tokenizer",
+      {
+          text_key("tokenizer_path", "",
+                   "Tokenizer: a sentencepiece .model, a tokenizer.json, or the directory with either"),
+          text_key("tokenizer_type", "sentencepiece",
+                   "Kind of the tokenizer. Left out, a tokenizer.json is recognised, too, and goes first; given, it is "
+                   "this kind that is read")
+              .one_of({"sentencepiece", "huggingface", "bytes"})
+              .not_yet({"tiktoken"}),
+          boolean_key("add_bos", true, "Begin each document with the beginning-of-sequence token"),
+          boolean_key("add_eos", true, "End each document with the end-of-sequence token"),
+      }};
 }
 
 }  // namespace

@@ -196,6 +196,10 @@ std::vector<std::string> resolve_eval_files(const Config& config) {
   return below_dataset_path(config, config.list("eval_files"));
 }
 
+std::string resolve_tokenizer_type(const Config& config) {
+  return config.is_set("tokenizer_type") ? config.text("tokenizer_type") : std::string();
+}
+
 std::string resolve_run_directory(const Config& config) {
   return (std::filesystem::path(config.text("base_output_directory")) / config.text("run_name")).string();
 }

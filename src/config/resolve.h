@@ -51,6 +51,9 @@ std::string resolve_reorder_strategy(const Config& config);
 std::vector<std::string> resolve_train_files(const Config& config);
 std::vector<std::string> resolve_eval_files(const Config& config);
 
+/// `tokenizer_type` where somebody gave it; empty where the kind is left to what tokenizer_path leads to.
+std::string resolve_tokenizer_type(const Config& config);
+
 /// <base_output_directory>/<run_name>, MaxText's run directory.
 std::string resolve_run_directory(const Config& config);
 

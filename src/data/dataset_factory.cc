@@ -34,7 +34,7 @@ DatasetOptions dataset_options(const Config& config, std::int64_t vocab_size) {
   options.train_format = text_format(config, "train_data_columns");
   options.eval_format = text_format(config, "eval_data_columns");
   options.tokenizer_path = config.text("tokenizer_path");
-  options.tokenizer_type = config.text("tokenizer_type");
+  options.tokenizer_type = resolve_tokenizer_type(config);
   options.add_bos = config.flag("add_bos");
   options.add_eos = config.flag("add_eos");
   options.token_type = parse_integer_type(config.text("token_file_dtype"));

@@ -1,13 +1,15 @@
 #include "data/open_dataset.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "config/key_error.h"
 #include "data/batches_dataset.h"
 #include "data/document_dataset.h"
 #include "data/source_files.h"
 #include "data/synthetic_dataset.h"
 #include "data/text_documents.h"
 #include "data/token_files.h"
-#include "tokenizer/tokenizer.h"
 
 namespace maxtext {
 namespace {
@@ -39,17 +41,59 @@ std::shared_ptr<Dataset> open_batches(const DatasetOptions& options, Split split
                                           BatchesDataset::Options{options.sequence_length, options.vocab_size, epochs});
 }
 
+/// "a.txt", or "a.txt and 2 more files".
+std::string describe_files(const Files& files) {
+  const std::string first = files.front().string();
+  return files.size() == 1 ? first : fmt::format("{} and {} more files", first, files.size() - 1);
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of(const DatasetOptions& options) {
+  if (options.tokenizer) return options.tokenizer;
+  return open_for_key("tokenizer_path", options.tokenizer_path.string(), [&] {
+    return std::shared_ptr<const Tokenizer>(open_tokenizer(options.tokenizer_path, options.tokenizer_type));
+  });
+}
+
+/// The first token of a document that is not below `vocab_size`.
+std::optional<std::int32_t> token_beyond(const TokenStore& store, std::int64_t document, std::int64_t vocab_size) {
+  constexpr std::int64_t kMostAtOnce = 1 << 16;
+  const std::int64_t length = store.length(document);
+  std::vector<std::int32_t> ids;
+  for (std::int64_t begin = 0; begin < length; begin += kMostAtOnce) {
+    ids.resize(static_cast<std::size_t>(std::min(kMostAtOnce, length - begin)));
+    store.read(document, begin, ids);
+    const auto beyond = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= vocab_size; });
+    if (beyond != ids.end()) return *beyond;
+  }
+  return std::nullopt;
+}
+
+/// Tokens are kept for models of any size, so that this is asked of what is kept, which has documents and no lines.
+void check_tokens(const TokenStore& store, const Tokenizer& tokenizer, const Files& files, std::int64_t vocab_size) {
+  for (std::int64_t document = 0; document < store.documents(); ++document) {
+    const std::optional<std::int32_t> id = token_beyond(store, document, vocab_size);
+    if (!id) continue;
+    fail_config(
+        "{}: document {}: the tokenizer gives the id {} ('{}'), the model has vocab_size={}: they do not belong "
+        "together",
+        describe_files(files), document + 1, *id, tokenizer.id_to_token(*id), vocab_size);
+  }
+}
+
 std::shared_ptr<const TokenStore> open_text(const DatasetOptions& options, Split split) {
   const auto files = source_files(options, split);
-  const auto tokenizer = open_tokenizer(options.tokenizer_path, options.tokenizer_type);
-  if (tokenizer->vocab_size() > options.vocab_size) {
+  const auto tokenizer = tokenizer_of(options);
+  const bool larger = tokenizer->vocab_size() > options.vocab_size;
+  if (larger && !options.checks_each_token) {
     fail_config("vocab_size={}: the tokenizer {} has {} tokens", options.vocab_size, options.tokenizer_path.string(),
                 tokenizer->vocab_size());
   }
   const bool eval_format = split == Split::eval && !splits_documents(options);
-  return open_text_documents(files, *tokenizer,
-                             {eval_format ? options.eval_format : options.train_format, options.add_bos,
-                              options.add_eos, options.cache_directory});
+  auto store = open_text_documents(files, *tokenizer,
+                                   {eval_format ? options.eval_format : options.train_format, options.add_bos,
+                                    options.add_eos, options.cache_directory});
+  if (larger) check_tokens(*store, *tokenizer, files, options.vocab_size);
+  return store;
 }
 
 std::shared_ptr<const TokenStore> open_tokens(const DatasetOptions& options, Split split) {
@@ -59,12 +103,6 @@ std::shared_ptr<const TokenStore> open_tokens(const DatasetOptions& options, Spl
   }
   return open_token_files(source_files(options, split),
                           {options.vocab_size, options.token_type, options.separator_id, options.cache_directory});
-}
-
-/// "a.txt", or "a.txt and 2 more files".
-std::string describe_files(const Files& files) {
-  const std::string first = files.front().string();
-  return files.size() == 1 ? first : fmt::format("{} and {} more files", first, files.size() - 1);
 }
 
 std::shared_ptr<Dataset> open_documents(std::shared_ptr<const TokenStore> store, const DatasetOptions& options,

@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "data/integer_array.h"
 #include "data/text_reader.h"
+#include "tokenizer/tokenizer.h"
 
 namespace maxtext {
 
@@ -33,7 +34,12 @@ struct DatasetOptions {
   TextFormat train_format;
   TextFormat eval_format;
   std::filesystem::path tokenizer_path;
-  std::string tokenizer_type = "sentencepiece";
+  /// As open_tokenizer takes it.
+  std::string tokenizer_type;
+  /// Opened already, in place of these two.
+  std::shared_ptr<const Tokenizer> tokenizer;
+  /// A tokenizer with more tokens than vocab_size is refused, or with this only a text that has such a token.
+  bool checks_each_token = false;
   bool add_bos = true;
   bool add_eos = true;
   /// tokens
@@ -62,8 +68,9 @@ bool has_eval_split(const DatasetOptions& options);
 std::vector<std::filesystem::path> source_files(const DatasetOptions& options, Split split);
 
 /// Opens the data of a split. Everything that can be wrong without looking into the data is a ConfigError and comes
-/// first: unknown type, missing files, a tokenizer that cannot be read or is larger than vocab_size. What the data
-/// itself gets wrong is an Error. Text is tokenised here, the first time.
+/// first: unknown type, missing files, a tokenizer that cannot be read or is larger than vocab_size; and with
+/// checks_each_token, a token that is not below it, naming its document. What else the data itself gets wrong is an
+/// Error. Text is tokenised here, the first time.
 std::shared_ptr<Dataset> open_dataset(const DatasetOptions& options, Split split);
 
 }  // namespace maxtext

@@ -29,6 +29,13 @@ void check_lengths(const Config& config) {
   }
 }
 
+/// Before StopStrings, which cannot name the key.
+void check_stop_strings(const Config& config) {
+  const std::vector<std::string>& strings = config.list("stop_strings");
+  if (std::ranges::find(strings, "") == strings.end()) return;
+  fail_config("{}: a stop string is empty", config.describe("stop_strings"));
+}
+
 /// The seed given, or one from the clock.
 std::uint64_t resolve_seed(std::int64_t seed) {
   if (seed >= 0) return static_cast<std::uint64_t>(seed);
@@ -53,16 +60,9 @@ std::vector<std::int32_t> encode_prompt(const Config& config, const DecodeSetup&
   return ids;
 }
 
-/// Published tokenizers have added tokens that their model has no rows for, so only a prompt with one is an error; rows
-/// without a token are padding.
 std::vector<std::string> notes_on(const Config& config, const DecodeSetup& setup) {
-  std::vector<std::string> notes;
   const ModelShape& shape = setup.files.shape;
-  if (setup.tokenizer->vocab_size() > shape.vocab_size) {
-    notes.push_back(
-        fmt::format("the tokenizer has ids up to {}, the model only vocab_size={}: they may not belong together",
-                    setup.tokenizer->vocab_size() - 1, shape.vocab_size));
-  }
+  std::vector<std::string> notes = notes_on_tokenizer(*setup.tokenizer, shape);
   if (shape.max_position_embeddings > 0 && config.integer("max_target_length") > shape.max_position_embeddings) {
     notes.push_back(fmt::format("{} is more than the model's max_position_embeddings={}: answers may degrade beyond it",
                                 config.describe("max_target_length"), shape.max_position_embeddings));
@@ -151,6 +151,7 @@ std::vector<std::string> unused_sampling_keys(const Config& config) {
 DecodeSetup decode_setup(const Config& config) {
   check_attention(config);
   check_lengths(config);
+  check_stop_strings(config);
   const SamplingOptions sampling = sampling_options(config);
   DecodeSetup setup;
   setup.devices = cache_devices(config);

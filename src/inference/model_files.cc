@@ -6,8 +6,10 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "checkpoint/weight_check.h"
+#include "config/key_error.h"
+#include "config/resolve.h"
+#include "inference/other_keys.h"
 #include "model/hf_config.h"
-#include "model/shape_differences.h"
 
 namespace maxtext {
 namespace {
@@ -17,19 +19,6 @@ using nlohmann::json;
 
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-
-/// Errors of files to which load_parameters_path leads are errors of that key.
-template <typename Open>
-auto name_key_in_errors(const Config& config, const Open& open) {
-  const std::string& path = config.text("load_parameters_path");
-  try {
-    return open();
-  } catch (const Error& error) {
-    std::string_view reason = error.what();
-    if (reason.starts_with(path + ": ")) reason.remove_prefix(path.size() + 2);
-    fail_config("load_parameters_path={}: {}", path, reason);
-  }
-}
 
 ModelShape described_shape(const json& hf_config) {
   if (!hf_config.is_object() || hf_config.empty()) {
@@ -73,16 +62,6 @@ void settle_head(ModelFiles& files, const std::string& where) {
   }
 }
 
-/// config.json says what the model is; keys that say otherwise would be passed over.
-void refuse_other_keys(const Config& config, const ModelShape& found) {
-  for (const ShapeDifference& difference : shape_differences(found, model_shape(config))) {
-    const auto given = std::ranges::find_if(difference.keys, [&](std::string_view key) { return config.is_set(key); });
-    if (given == difference.keys.end()) continue;
-    fail_config("{}: its config.json has {} {}, and decides; leave the key out", config.describe(*given),
-                difference.name, difference.found);
-  }
-}
-
 void open_files(const Config& config, const std::string& path, ModelFiles& files) {
   files.weights = open_weights(path);
   const json hf_config = files.weights->hf_config();
@@ -95,6 +74,17 @@ void open_files(const Config& config, const std::string& path, ModelFiles& files
   files.stop_ids = eos_ids(hf_config, "config.json");
   const fs::path generation = fs::path(path) / "generation_config.json";
   if (fs::exists(generation)) files.stop_ids.merge(eos_ids(read_json_object(generation), "generation_config.json"));
+}
+
+/// The key that leads to the tokenizer, if any is needed.
+std::string tokenizer_key(const Config& config) {
+  if (!config.text("tokenizer_path").empty() || config.text("tokenizer_type") == "bytes") return "tokenizer_path";
+  const fs::path model = config.text("load_parameters_path");
+  if (!model.empty() && (fs::exists(model / "tokenizer.json") || fs::exists(model / "tokenizer.model"))) {
+    return "load_parameters_path";
+  }
+  fail_config("tokenizer_path is empty{}: name a sentencepiece model, or a tokenizer.json or its directory",
+              model.empty() ? "" : fmt::format(", and {} has no tokenizer.json or tokenizer.model", model.string()));
 }
 
 }  // namespace
@@ -116,26 +106,21 @@ ModelFiles open_model_files(const Config& config) {
   const std::string& path = config.text("load_parameters_path");
   ModelFiles files;
   if (path.empty() || config.text("model_name") != "default") files.shape = model_shape(config);
-  if (!path.empty()) name_key_in_errors(config, [&] { open_files(config, path, files); });
+  if (!path.empty()) open_for_key("load_parameters_path", path, [&] { open_files(config, path, files); });
   return files;
 }
 
-TokenizerSource model_tokenizer(const Config& config) {
-  const std::string& path = config.text("tokenizer_path");
-  const std::string& type = config.text("tokenizer_type");
-  if (!path.empty() || type == "bytes") return {path, type};
-  const fs::path model = config.text("load_parameters_path");
-  if (!model.empty() && (fs::exists(model / "tokenizer.json") || fs::exists(model / "tokenizer.model"))) {
-    return {model, "sentencepiece"};  // which recognises both
-  }
-  fail_config("tokenizer_path is empty{}: name a sentencepiece model, or a tokenizer.json or its directory",
-              model.empty() ? "" : fmt::format(", and {} has no tokenizer.json or tokenizer.model", model.string()));
+std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config) {
+  const std::string type = resolve_tokenizer_type(config);
+  const std::string key = tokenizer_key(config);
+  const std::string& path = config.text(key);
+  return open_for_key(key, path, [&] { return open_tokenizer(path, type); });
 }
 
-std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config) {
-  const TokenizerSource source = model_tokenizer(config);
-  const auto open = [&] { return open_tokenizer(source.path, source.type); };
-  return source.path == config.text("tokenizer_path") ? open() : name_key_in_errors(config, open);
+std::vector<std::string> notes_on_tokenizer(const Tokenizer& tokenizer, const ModelShape& shape) {
+  if (tokenizer.vocab_size() <= shape.vocab_size) return {};
+  return {fmt::format("the tokenizer has ids up to {}, the model only vocab_size={}: they may not belong together",
+                      tokenizer.vocab_size() - 1, shape.vocab_size)};
 }
 
 }  // namespace maxtext

@@ -35,20 +35,14 @@ struct ModelFiles {
 /// another shape (expected, found) or a type that is not computed with, or is not the model's.
 ModelFiles open_model_files(const Config& config);
 
-/// What open_tokenizer takes.
-struct TokenizerSource {
-  std::filesystem::path path;
-  std::string type;
-};
-
-/// Where the tokenizer of the configuration is: tokenizer_path with tokenizer_type where it is set; else
-/// load_parameters_path with the tokenizer.json or tokenizer.model in it. Throws ConfigError saying what to set when
-/// there is none.
-TokenizerSource model_tokenizer(const Config& config);
-
-/// The tokenizer of the configuration. Throws as model_tokenizer does, and ConfigError naming the key that leads to a
-/// file that is not valid.
+/// The tokenizer of the configuration: at tokenizer_path where that is set, else the tokenizer.json or tokenizer.model
+/// in load_parameters_path; of tokenizer_type where that is given, else what lies there. Throws ConfigError saying what
+/// to set where there is none, and naming the key that leads to a file that is not valid.
 std::unique_ptr<Tokenizer> open_model_tokenizer(const Config& config);
+
+/// A line where the tokenizer has ids that the model has no row for, as some published ones have. Only a text with such
+/// a token is an error.
+std::vector<std::string> notes_on_tokenizer(const Tokenizer& tokenizer, const ModelShape& shape);
 
 /// `eos_token_id` of a parsed config.json or generation_config.json, a number or a list of numbers; empty when absent.
 /// Throws ConfigError naming `name` for anything else, also for a number that no token has.

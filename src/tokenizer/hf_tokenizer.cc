@@ -14,12 +14,12 @@ namespace {
 
 std::string read_whole(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
-    fail_config("tokenizer_path: {}: expected a file, found a folder", path.string());
+    fail_config("{}: expected a file, found a folder", path.string());
   }
   std::ifstream file(path, std::ios::binary);
   std::string text(std::filesystem::file_size(path), '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(text.size())))
-    fail_config("tokenizer_path: cannot read {}", path.string());
+    fail_config("{}: cannot be read", path.string());
   return text;
 }
 
@@ -98,9 +98,9 @@ class HuggingFaceTokenizer::ModelSink final : public PieceSink {
 };
 
 HuggingFaceTokenizer::Files HuggingFaceTokenizer::read_files(const std::filesystem::path& path) {
-  if (path.empty()) fail_config("tokenizer_path: expected a tokenizer.json or its directory, got nothing");
+  if (path.empty()) fail_config("expected a tokenizer.json or its directory, got nothing");
   const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "tokenizer.json" : path;
-  if (!std::filesystem::exists(file)) fail_config("tokenizer_path: no such file: {}", file.string());
+  if (!std::filesystem::exists(file)) fail_config("{}: no such file", file.string());
   const std::filesystem::path config = file.parent_path() / "tokenizer_config.json";
   return {read_whole(file), std::filesystem::exists(config) ? read_whole(config) : "", file.string()};
 }

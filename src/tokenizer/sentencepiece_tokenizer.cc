@@ -22,11 +22,10 @@ SentencepieceTokenizer::SentencepieceTokenizer(const std::filesystem::path& path
     : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
   std::ifstream file(path, std::ios::binary);
   const std::string model((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || model.empty()) fail_config("tokenizer_path: cannot read {}", path.string());
+  if (!file || model.empty()) fail_config("{}: cannot be read", path.string());
   if (!processor_->LoadFromSerializedProto(model).ok()) {
     fail_config(
-        "tokenizer_path: {} is not a sentencepiece model, or damaged: expected a .model file as `maxtext "
-        "train-tokenizer` writes it, or a tokenizer.json",
+        "{}: not a sentencepiece model, or damaged: expected a .model file as `maxtext train-tokenizer` writes it",
         path.string());
   }
   fingerprint_ = "sentencepiece-" + hash_text(content_hash(model));

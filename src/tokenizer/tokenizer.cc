@@ -10,25 +10,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// sentencepiece is the default, with which a tokenizer.json is recognised all the same.
 std::unique_ptr<Tokenizer> open_sentencepiece(const fs::path& path) {
-  if (path.empty()) fail_config("tokenizer_path: expected a sentencepiece .model file, got nothing");
-  if (fs::exists(path / "tokenizer.json") || path.extension() == ".json") {
+  if (path.empty()) fail_config("expected a sentencepiece .model file or its directory, got nothing");
+  const fs::path file = fs::is_directory(path) ? path / "tokenizer.model" : path;
+  if (!fs::is_regular_file(file)) fail_config("{}: no such file", file.string());
+  return std::make_unique<SentencepieceTokenizer>(file);
+}
+
+/// Of a directory with both files the tokenizer.json, as transformers does.
+std::unique_ptr<Tokenizer> open_recognised(const fs::path& path) {
+  if (path.empty()) {
+    fail_config("expected a sentencepiece .model file, a tokenizer.json or the directory with either, got nothing");
+  }
+  if (path.extension() == ".json" || fs::exists(path / "tokenizer.json")) {
     return std::make_unique<HuggingFaceTokenizer>(path);
   }
-  const fs::path file = fs::is_directory(path) ? path / "tokenizer.model" : path;
-  if (fs::is_regular_file(file)) return std::make_unique<SentencepieceTokenizer>(file);
-  if (!fs::is_directory(path)) fail_config("tokenizer_path: no such file: {}", path.string());
-  fail_config("tokenizer_path: {} has no tokenizer.json or tokenizer.model", path.string());
+  if (fs::is_directory(path) && !fs::exists(path / "tokenizer.model")) {
+    fail_config("{}: it has no tokenizer.json or tokenizer.model", path.string());
+  }
+  return open_sentencepiece(path);
 }
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path, std::string_view type) {
   if (type == "bytes") return std::make_unique<BytesTokenizer>();
+  if (type.empty()) return open_recognised(path);
   if (type == "sentencepiece") return open_sentencepiece(path);
   if (type == "huggingface") return std::make_unique<HuggingFaceTokenizer>(path);
-  fail_config("tokenizer_type: expected sentencepiece, huggingface or bytes, got '{}'", type);
+  fail_config("expected a tokenizer of type sentencepiece, huggingface or bytes, got '{}'", type);
 }
 
 }  // namespace maxtext

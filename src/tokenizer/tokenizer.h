@@ -70,10 +70,11 @@ class Tokenizer {
   virtual std::string fingerprint() const = 0;
 };
 
-/// Opens a tokenizer of `type` "sentencepiece" (a .model file at `path`; a tokenizer.json, or the directory with
-/// either, is recognised, too), "huggingface" (a tokenizer.json, or the directory that holds one) or "bytes" (no file).
-/// Throws ConfigError for another type, for a missing file, and for a file that is not of that type or asks for what is
-/// not supported.
+/// Opens a tokenizer of `type` "sentencepiece" (a .model file, or the directory with a tokenizer.model), "huggingface"
+/// (a tokenizer.json, or the directory that holds one) or "bytes" (no file). An empty type is either of the first two,
+/// by what lies at `path`; of a directory with both it is the tokenizer.json. Throws ConfigError for another type, for
+/// a missing file, and for a file that is not of that type or asks for what is not supported: messages begin with the
+/// file, and name no key.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path, std::string_view type);
 
 }  // namespace maxtext

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tokenizer/json_node.h"
 
 namespace maxtext {
@@ -54,8 +55,8 @@ class Reader final : public nlohmann::json_sax<Json> {
     in_pair_ = false;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string& /*token*/, const Json::exception& /*error*/) override {
-    fail_config("{}: not JSON at byte {}", file_.name, position);
+  bool parse_error(std::size_t /*byte*/, const std::string& /*token*/, const Json::exception& error) override {
+    fail_config("{}: {}", file_.name, why_not_json(error));
   }
 
  private:

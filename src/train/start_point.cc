@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "checkpoint/weight_check.h"
+#include "config/key_error.h"
 #include "config/value.h"
 #include "model/hf_config.h"
 #include "model/shape_differences.h"
@@ -99,7 +100,7 @@ GivenWeights given_weights(const Config& config, const RunSetup& setup) {
     check_weights(*given.weights, setup.shape);
     return given;
   } catch (const ConfigError& error) {
-    fail_config("load_parameters_path={}: {}", path, error.what());
+    throw ConfigError(key_error("load_parameters_path", path, error.what()));
   }
 }
 
@@ -122,7 +123,7 @@ std::filesystem::path full_state_checkpoint(const Config& config) {
   try {
     return find_checkpoint(path);
   } catch (const ConfigError& error) {
-    fail_config("load_full_state_path: {}", error.what());
+    throw ConfigError(key_error("load_full_state_path", config.text("load_full_state_path"), error.what()));
   }
 }
 

@@ -110,5 +110,20 @@ TEST(Describe, ADumpSaysWhereValuesComeFrom) {
   EXPECT_THAT(text, HasSubstr("\n# parameters: 139584\n"));
 }
 
+TEST(Describe, ADumpLeavesOutWhatWouldDecideOnceItIsGiven) {
+  const auto dump = [](const std::vector<std::string>& overrides) {
+    const Config config = load(overrides);
+    return dump_config(config, "configs/base.yml", resolve_mesh(config));
+  };
+  const std::string left_out = dump({"prompt_file=prompts.jsonl", "global_batch_size=2"});
+  EXPECT_THAT(left_out, HasSubstr("\nprompt_file: "));
+  for (const std::string key : {"prompt", "tokenizer_type", "per_device_batch_size"}) {
+    EXPECT_THAT(left_out, ::testing::Not(HasSubstr("\n" + key + ": "))) << key;
+  }
+  const std::string given = dump({"prompt=I love to", "tokenizer_type=sentencepiece"});
+  EXPECT_THAT(given, HasSubstr("\nprompt: "));
+  EXPECT_THAT(given, HasSubstr("\ntokenizer_type: sentencepiece  # command line\n"));
+}
+
 }  // namespace
 }  // namespace maxtext

@@ -87,12 +87,31 @@ TEST_F(OpenDatasetTest, WhatIsWrongBeforeReadingIsAConfigError) {
   expect(wrong, Split::train, "vocab_size=100: the tokenizer");
   wrong.tokenizer_type = "sentencepiece";
   wrong.tokenizer_path = "/no.model";
-  expect(wrong, Split::train, "tokenizer_path: no such file: /no.model");
+  expect(wrong, Split::train, "tokenizer_path=/no.model: no such file");
   auto batches = options("batches");
   batches.eval_fraction = 0.1;
   expect(batches, Split::eval, "needs files of its own");
   expect(options("tfds"), Split::train, "dataset_type: expected synthetic, text, tokens or batches, got 'tfds'");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+}
+
+/// The bytes tokenizer gives the ids of bytes, and 257 at the end of a document.
+TEST_F(OpenDatasetTest, ATokenizerLargerThanTheModelMayDoForATextWithoutSuchTokens) {
+  auto text = options("text");
+  text.checks_each_token = true;
+  text.add_bos = false;
+  text.add_eos = false;
+  text.vocab_size = 'c';
+  text.tokenizer = open_tokenizer("", "bytes");
+  text.tokenizer_type = "not read";
+  text.packing = false;
+  text.train_format.document_separator = "blank_line";
+  text.train_files = {write("a.txt", "ab\n\nba").string()};
+  EXPECT_EQ(open_dataset(text, Split::train)->row_count(), 2);
+  text.train_files.push_back(write("b.txt", "a\n\n" + std::string(70000, 'a') + "c").string());
+  const std::string message =
+      text.train_files[0] + " and 1 more files: document 4: the tokenizer gives the id 99 ('<0x63>')";
+  EXPECT_THAT([&] { open_dataset(text, Split::train); }, ThrowsMessage<ConfigError>(HasSubstr(message)));
 }
 
 TEST_F(OpenDatasetTest, SourcesAreCheckedWithoutReadingThem) {
@@ -132,7 +151,9 @@ TEST_F(OpenDatasetTest, SyntheticNeedsNothing) {
 
 TEST_F(OpenDatasetTest, TheConfigurationsKeysArrive) {
   Config config;
-  const auto set = [&](const char* key, const std::string& value) { config.set(key, value, {}); };
+  const auto set = [&](const char* key, const std::string& value) {
+    config.set(key, value, {SourceKind::command_line, "command line"});
+  };
   set("dataset_type", "text");
   set("train_files", (folder_ / "a.txt").string());
   set("eval_files", (folder_ / "b.jsonl").string());
@@ -158,6 +179,7 @@ TEST_F(OpenDatasetTest, TheConfigurationsKeysArrive) {
   EXPECT_EQ(options.train_format, (TextFormat{"body", "blank_line"}));
   EXPECT_EQ(options.eval_format, (TextFormat{"text", "blank_line"}));
   EXPECT_EQ(options.tokenizer_type, "bytes");
+  EXPECT_EQ(dataset_options(Config(), 1).tokenizer_type, "") << "by what is there, as nobody gave it";
   EXPECT_FALSE(options.add_bos);
   EXPECT_TRUE(options.add_eos);
   EXPECT_FALSE(options.packing);

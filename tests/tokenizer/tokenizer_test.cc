@@ -154,7 +154,7 @@ TEST_F(SentencepieceTest, OpeningTheWrongThingSaysSo) {
   EXPECT_THAT([&] { open_tokenizer("", "tiktoken"); }, ThrowsMessage<ConfigError>(HasSubstr("got 'tiktoken'")));
   std::ofstream(folder_ / "junk.model") << "this is not a protobuf";
   EXPECT_THAT([&] { open_tokenizer(folder_ / "junk.model", "sentencepiece"); },
-              ThrowsMessage<ConfigError>(AllOf(HasSubstr("junk.model is not a sentencepiece model"),
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("junk.model: not a sentencepiece model"),
                                                HasSubstr("expected a .model file"), Not(HasSubstr("processor")))));
 }
 
