@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tokenizer/utf8.h"
 
 namespace maxtext {
@@ -25,8 +26,7 @@ std::string read_all(const std::string& path) {
 }
 
 std::string prompt_of_line(std::string_view line, const std::string& origin) {
-  const json value = json::parse(line, nullptr, false);
-  if (value.is_discarded()) fail_config("{}: not valid JSON", origin);
+  const json value = parse_json(line, origin);
   if (value.is_string()) return value.get<std::string>();
   const auto prompt = value.is_object() ? value.find("prompt") : value.end();
   if (!value.is_object() || prompt == value.end() || !prompt->is_string()) {
@@ -65,16 +65,27 @@ std::vector<Prompt> prompts_of_file(const std::string& path) {
   return {{std::move(text), name}};
 }
 
+/// Of two keys for the same thing the later source's counts, as of two values of one key.
+bool reads_prompt_file(const Config& config) {
+  if (config.text("prompt_file").empty()) return false;
+  if (config.text("prompt").empty()) return true;
+  const SourceKind of_prompt = config.source("prompt").kind;
+  const SourceKind of_file = config.source("prompt_file").kind;
+  if (of_prompt == of_file) {
+    fail_config("prompt and prompt_file={} are both given ({}): expected one of them", config.text("prompt_file"),
+                config.source("prompt_file").where);
+  }
+  return of_file > of_prompt;
+}
+
 }  // namespace
 
 std::vector<Prompt> read_prompts(const Config& config) {
   const std::string& prompt = config.text("prompt");
-  const std::string& file = config.text("prompt_file");
-  if (!file.empty() && !prompt.empty() && config.is_set("prompt")) {
-    fail_config("prompt and prompt_file={} are both given: expected one of them", file);
-  }
-  if (file.empty()) check_utf8(prompt, "prompt");
-  std::vector<Prompt> prompts = file.empty() ? std::vector<Prompt>{{prompt, "prompt"}} : prompts_of_file(file);
+  const bool from_file = reads_prompt_file(config);
+  if (!from_file) check_utf8(prompt, "prompt");
+  std::vector<Prompt> prompts =
+      from_file ? prompts_of_file(config.text("prompt_file")) : std::vector<Prompt>{{prompt, "prompt"}};
   for (const Prompt& each : prompts) {
     if (each.text.empty()) fail_config("{}: the prompt is empty", each.origin);
   }

@@ -17,7 +17,8 @@ struct Prompt {
 /// The prompts of `prompt_file`: a .jsonl has one per line, a string or an object with the field `prompt`; any other
 /// file, or "-" for standard input, is one prompt as a whole, less a newline at its end. With an empty `prompt_file`
 /// `prompt` is the only one. Throws ConfigError (file, line or byte) for a file that cannot be read or has no prompt,
-/// an empty prompt and text that is not UTF-8, and where both keys name prompts.
+/// an empty prompt and text that is not UTF-8. Where both keys name prompts the later source's count; both from the
+/// same source are a ConfigError.
 std::vector<Prompt> read_prompts(const Config& config);
 
 }  // namespace maxtext

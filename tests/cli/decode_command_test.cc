@@ -268,6 +268,7 @@ TEST_F(DecodeCommand, WrongInputIsOneLineThatNamesTheKey) {
   expect_error(decode("decode_sampling_strategy=topk"), "decode_sampling_top_k");
   expect_error(decode("decode_sampling_strategy=nucleus"), "decode_sampling_nucleus_p");
   expect_error(decode("decode_sampling_temperature=0"), "decode_sampling_temperature");
+  expect_error(decode("'stop_strings=[a, \"\"]'"), "stop_strings=[a, \"\"] (command line): a stop string is empty");
   expect_error(decode("prompt_file=/nonexistent/prompts.txt"), "prompt_file=/nonexistent/prompts.txt");
   expect_error("decode configs/base.yml load_parameters_path=/nonexistent tokenizer_type=bytes",
                "load_parameters_path=/nonexistent");
@@ -286,7 +287,7 @@ TEST_F(DecodeCommand, APromptThatCannotBeReadIsOneLineThatNamesItsPlace) {
   expect_file_error("bad.jsonl", "\"a\"\n\"\xff\"\n", "byte 5 is not UTF-8");
   expect_error(decode("prompt=\"$(printf 'ab\\377')\""), "prompt: byte 2 is not UTF-8");
   expect_file_error("odd.jsonl", "\"a\"\n[1]\n", "line 2: expected a string");
-  expect_file_error("odd.jsonl", "\"a\"\n\n{\n", "line 3: not valid JSON");
+  expect_file_error("odd.jsonl", "\"a\"\n\n{\n", "line 3: not valid JSON at byte 2");
 
   // Wherever an empty prompt comes from.
   expect_file_error("empty.jsonl", "\n", "there is no prompt");
@@ -306,10 +307,33 @@ TEST_F(DecodeCommand, APromptThatCannotBeReadIsOneLineThatNamesItsPlace) {
 TEST_F(DecodeCommand, PromptsComeFromOneKey) {
   write("prompt.txt", "abc");
   const std::string file = "prompt_file='" + path("prompt.txt") + "' max_target_length=65 ";
-  expect_error(decode(file + "prompt=abc"), "prompt and prompt_file=" + path("prompt.txt"));
+  expect_error(decode(file + "prompt=abc"),
+               "prompt and prompt_file=" + path("prompt.txt") + " are both given (command line)");
   expect_error(decode(file + "prompt='I love to'"), "prompt and prompt_file=");
   ASSERT_EQ(run(decode(file + "prompt=")), 0) << err();
   EXPECT_THAT(out(), HasSubstr("Input `abc` -> `"));
+}
+
+/// As of two values of one key.
+TEST_F(DecodeCommand, OfPromptAndPromptFileTheLaterSourceCounts) {
+  write("prompt.txt", "abc");
+  const fs::path configs = testing::fixture_root().parent_path().parent_path() / "configs";
+  fs::copy_file(configs / "base.yml", path("base.yml"));
+  const std::string rest = "' tokenizer_type=bytes max_target_length=65 load_parameters_path='" + model() + "' ";
+  const auto expect_prompt = [&](const std::string& keys, const std::string& arguments, const std::string& prompt) {
+    write("run.yml", "base_config: base.yml\n" + keys);
+    ASSERT_EQ(run("decode '" + path("run.yml") + rest + arguments), 0) << err();
+    EXPECT_THAT(out(), HasSubstr("Input `" + prompt + "` -> `"));
+  };
+  const std::string file = path("prompt.txt");
+  expect_prompt("prompt: of the run\n", "prompt_file='" + file + "'", "abc");
+  expect_prompt("prompt_file: " + file + "\n", "prompt='of the line'", "of the line");
+  expect_prompt("prompt_file: " + file + "\n", "prompt=", "abc");
+  expect_prompt("prompt_file: " + file + "\nprompt: ''\n", "", "abc");
+  expect_prompt("prompt_file: " + file + "\n", "prompt_file=", "I love to");
+  write("run.yml", "base_config: base.yml\nprompt: x\nprompt_file: " + file + "\n");
+  expect_error("decode '" + path("run.yml") + rest,
+               "prompt and prompt_file=" + file + " are both given (" + path("run.yml") + ":3)");
 }
 
 /// A file's name that the key names, too, is said once, and none that is empty.
@@ -329,6 +353,15 @@ TEST_F(DecodeCommand, MessagesNameAPathOnce) {
   fs::create_directory(path("folder"));
   expect_once(command + "'" + path("folder") + "'", path("folder"));
   expect_once("decode /nonexistent.yml", "/nonexistent.yml");
+  const std::string train = "train configs/base.yml model_name=llama-tiny run_name=x base_output_directory='" +
+                            path("runs") + "' load_parameters_path='" + path("folder");
+  expect_once(train + "'", path("folder"));
+  expect_once(train + "/'", path("folder"));
+  fs::create_directories(path("folder/checkpoints"));
+  const std::string resumed = "train configs/base.yml model_name=llama-tiny run_name=x base_output_directory='" +
+                              path("runs") + "' load_full_state_path='" + path("folder") + "'";
+  expect_once(resumed, path("folder"));
+  EXPECT_THAT(err(), HasSubstr("load_full_state_path=" + path("folder") + ": it is a run directory without"));
   expect_error("decode ''", "the first argument has to be a configuration file");
 }
 
@@ -341,6 +374,10 @@ TEST_F(DecodeCommand, AnOldReportIsKeptUntilThereIsANewOne) {
   ASSERT_EQ(run(decode("prompt=abc max_target_length=70" + json)), 0) << err();
   EXPECT_EQ(testing::read_file(path("report.json")).front(), '{');
   expect_error(decode("--json /nonexistent/report.json"), "/nonexistent/report.json: cannot be written");
+  for (const std::string option : {"--json", "--save_logits", "--golden_logits_path"}) {
+    const std::string command = option == "--json" ? "decode" : "check-logits";
+    expect_error(command + " configs/base.yml " + option + " ''", option + ": expected a value, got an empty text");
+  }
   write("text.txt", "a text");
   const std::string eval =
       "eval configs/base.yml tokenizer_type=bytes dataset_type=text max_target_length=8 dataset_path='" +
@@ -353,6 +390,19 @@ TEST_F(DecodeCommand, AnAnswerThatCannotBeWrittenIsAFailure) {
   EXPECT_EQ(run(decode("prompt=abc max_target_length=70 >/dev/full")), 1);
   EXPECT_THAT(err(), HasSubstr("standard output cannot be written"));
   expect_error("--version >/dev/full", "standard output cannot be written", 1);
+}
+
+TEST_F(DecodeCommand, AnAnswerThatASignalEndedAndThatCannotBeWrittenIsAFailureToo) {
+  testing::Program program(
+      {"sh", "-c",
+       "exec '" + binary() + "' " + decode("prompt=abc max_target_length=1000000 ignore_eos=true >/dev/full")});
+  ASSERT_TRUE(wait_for_handler(program.pid(), SIGINT));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  program.signal(SIGINT);
+  const testing::ProgramResult result = program.wait(30);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error,
+              ::testing::AllOf(HasSubstr("1 of 1 answers cancelled"), HasSubstr("standard output cannot be written")));
 }
 
 TEST_F(DecodeCommand, NumbersOutOfRangeAreNamedInAFewWords) {
@@ -460,14 +510,21 @@ TEST_F(DecodeCommand, TokenizersThatAreMissingOrNotSupportedNameWhatLedToThem) {
   const std::string command = "decode configs/base.yml load_parameters_path='" + copy.string() + "'";
   expect_error(command, copy.string() + " has no tokenizer.json or tokenizer.model");
   write("llama-tied/tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})");
-  expect_error(command, (copy / "tokenizer.json").string());
-  EXPECT_THAT(err(), ::testing::AllOf(HasSubstr("load_parameters_path="), HasSubstr("Unigram"), HasSubstr("BPE")));
+  const std::string key = "load_parameters_path=" + copy.string() + ": ";
+  expect_error(command, key + "tokenizer.json: ");
+  EXPECT_THAT(err(), ::testing::AllOf(HasSubstr("Unigram"), HasSubstr("BPE")));
   write("llama-tied/tokenizer.json", "{\"model\": ");
-  expect_error(command, "tokenizer.json: not JSON at byte");
+  expect_error(command, key + "tokenizer.json: not valid JSON at byte 11");
   fs::remove(copy / "tokenizer.json");
-  write("llama-tied/tokenizer.model", "not a sentencepiece model");
-  expect_error(command, (copy / "tokenizer.model").string());
-  EXPECT_THAT(err(), HasSubstr("load_parameters_path="));
+  write("llama-tied/tokenizer.model", "junk");
+  write("text.txt", "a text");
+  for (const std::string& evaluation : {command, "eval configs/base.yml eval_files='" + path("text.txt") +
+                                                     "' load_parameters_path='" + copy.string() + "'"}) {
+    expect_error(evaluation, "error: " + key + "tokenizer.model: not a sentencepiece model");
+    expect_error(evaluation + " tokenizer_path='" + copy.string() + "'",
+                 "error: tokenizer_path=" + copy.string() + ": tokenizer.model: not a sentencepiece model");
+    expect_error(evaluation + " tokenizer_type=huggingface", "error: " + key + "tokenizer.json: no such file");
+  }
 }
 
 TEST_F(DecodeCommand, FilesThatContradictEachOtherAboutTheHeadAreReadWithAWarning) {

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -72,6 +75,55 @@ TEST_F(InputsAndOutputs, DecodeReplacesNoInputHoweverItIsSpelledOrLinked) {
   EXPECT_EQ(testing::read_file(path("llama-tied/report.json")).front(), '{') << "beside the inputs it is none";
 }
 
+TEST_F(InputsAndOutputs, AReportBesideACheckpointIsReplacedAsOftenAsOneLikes) {
+  const fs::path step = fs::directory_iterator(path("run/checkpoints"))->path();
+  const std::string of_run = command("decode", "load_parameters_path='" + path("run") + "'");
+  for (const fs::path& report : {fs::path(path("run/checkpoints/answers.json")), step / "answers.json"}) {
+    for (int time = 0; time < 2; ++time) {
+      EXPECT_EQ(run(of_run + " --json '" + report.string() + "'"), 0) << err();
+    }
+  }
+  for (const char* name : {"COMMITTED", "items/manifest.json"}) expect_refusal(of_run, "--json", step / name);
+  const std::string of_step = command("decode", "load_parameters_path='" + (step / "items").string() + "'");
+  expect_refusal(of_step, "--json", step / "items" / "manifest.json");
+}
+
+/// Also the superuser, who runs tests in containers, may not read it without capabilities.
+TEST_F(InputsAndOutputs, FoldersThatCannotBeReadAndAreNotToBeReadDoNotMatter) {
+  const fs::path closed = path("run/checkpoints/closed");
+  fs::create_directory(closed);
+  fs::permissions(closed, fs::perms::none);
+  const std::string program = (::geteuid() == 0 ? "setpriv --bounding-set=-all '" : "'") + binary() + "' ";
+  ASSERT_NE(testing::Program(
+                {"sh", "-c", (::geteuid() == 0 ? "setpriv --bounding-set=-all ls '" : "ls '") + closed.string() + "'"})
+                .wait()
+                .exit_code,
+            0);
+  for (const std::string& rest : {std::string(), " --json '" + path("report.json") + "'"}) {
+    const testing::ProgramResult result =
+        testing::Program({"sh", "-c", program + command("decode", "load_parameters_path='" + path("run") + "'") + rest})
+            .wait();
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+  }
+  EXPECT_EQ(testing::read_file(path("report.json")).front(), '{');
+  fs::permissions(closed, fs::perms::owner_all);
+}
+
+TEST_F(InputsAndOutputs, AFailedCommandLeavesNoEmptyFile) {
+  write("golden.jsonl", "{}");
+  fs::create_symlink(path("target.safetensors"), path("link.safetensors"));
+  for (const char* name : {"new.safetensors", "link.safetensors"}) {
+    expect_error(command("check-logits", "--atol 1 --golden_logits_path '" + path("golden.jsonl") +
+                                             "' --save_logits '" + path(name) + "'"),
+                 "golden.jsonl: line 1");
+    EXPECT_FALSE(fs::exists(path(name)));
+  }
+  EXPECT_TRUE(fs::is_symlink(path("link.safetensors")));
+  expect_error(command("eval", "eval_files='" + path("none.txt") + "' --json '" + path("new.json") + "'"), "none.txt");
+  expect_error("bench attention seq=x --json '" + path("new.json") + "'", "'x' is not an integer");
+  EXPECT_FALSE(fs::exists(path("new.json")));
+}
+
 TEST_F(InputsAndOutputs, OtherCommandsDoNotEither) {
   const std::string data = " dataset_type=text dataset_path='" + path("text.txt") + "'";
   const fs::path golden = hugging_face_ / "golden.safetensors";
@@ -81,7 +133,9 @@ TEST_F(InputsAndOutputs, OtherCommandsDoNotEither) {
   expect_refusal("plan '" + path("run.yml") + "'", "--json", path("base.yml"));
   expect_refusal("plan '" + path("run.yml") + "' tokenizer_type=bytes enable_checkpointing=false --first-batch" + data,
                  "--json", path("text.txt"));
-  expect_refusal("bench step '" + path("run.yml") + "'", "--json", path("base.yml"));
+  for (const std::string benchmark : {"step", "decode", "context", "step seq=64"}) {
+    expect_refusal("bench " + benchmark + " '" + path("run.yml") + "'", "--json", path("base.yml"));
+  }
   for (const fs::path& named : {hugging_face_, golden}) {
     expect_refusal(command("check-logits", "--atol 1 --golden_logits_path '" + named.string() + "'"), "--save_logits",
                    golden);
@@ -127,6 +181,32 @@ TEST_F(DecodeCommand, KeysOfOtherCommandsAreNotedToHaveNoEffect) {
             0)
       << err();
   EXPECT_THAT(err(), HasSubstr("note: without effect here: quantize_kvcache=true\n"));
+  ASSERT_EQ(run("plan configs/base.yml model_name=llama-tiny decode_sampling_top_k=4"), 0) << err();
+  EXPECT_EQ(err(), "") << "one run file may serve several commands";
+}
+
+/// The bytes tokenizer has 258 tokens, the last two special.
+TEST_F(DecodeCommand, EvalRefusesOnlyATextWithATokenThatTheModelHasNoRowFor) {
+  const fs::path copy = copy_model("llama-tied", path(""));
+  std::vector<testing::OwnedTensor> tensors = testing::read_tensors(copy / "model.safetensors");
+  testing::OwnedTensor& embedding =
+      *std::ranges::find(tensors, "model.embed_tokens.weight", &testing::OwnedTensor::name);
+  embedding.bytes.resize(embedding.bytes.size() / 259 * 256);
+  embedding.spec.shape = {256, 48};
+  testing::write_tensors(copy / "model.safetensors", tensors);
+  change_json(copy / "config.json", {{"vocab_size", 256}});
+  write("text.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  const std::string eval = "eval configs/base.yml tokenizer_type=bytes max_target_length=8 load_parameters_path='" +
+                           copy.string() + "' dataset_cache_directory='" + path("cache") +
+                           "' add_bos=false eval_files='" + path("text.jsonl") + "' ";
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_EQ(run(eval + "add_eos=false"), 0) << err();
+    EXPECT_THAT(err(), HasSubstr("maxtext: note: the tokenizer has ids up to 257, the model only vocab_size=256"));
+    EXPECT_EQ(run(eval + "add_eos=true"), 2) << "whether the tokens were kept or not";
+    EXPECT_THAT(err(),
+                HasSubstr("error: " + path("text.jsonl") +
+                          ": document 1: the tokenizer gives the id 257 ('<eos>'), the model has vocab_size=256"));
+  }
 }
 
 TEST_F(DecodeCommand, EvalReadsTheTextThatIsNamedWithTheModelsOwnTokenizer) {
@@ -148,6 +228,13 @@ TEST_F(DecodeCommand, EvalReadsTheTextThatIsNamedWithTheModelsOwnTokenizer) {
   write("text.txt", "atext");
   ASSERT_EQ(run(eval + copy.string() + "' add_bos=false add_eos=false --json - " + held_out), 0) << err();
   EXPECT_EQ(Json::parse(out()).at("tokens"), 4);
+  // Of two tokenizers that are there it is the tokenizer.json, unless the type is given.
+  write("llama-tied/tokenizer.model", "junk");
+  const std::string both = eval + copy.string() + "' add_bos=false add_eos=false " + held_out;
+  EXPECT_EQ(run(both), 0) << err();
+  EXPECT_EQ(run(both + " tokenizer_type=huggingface"), 0) << err();
+  expect_error(both + " tokenizer_type=sentencepiece",
+               "load_parameters_path=" + copy.string() + ": tokenizer.model: not a sentencepiece model");
 }
 
 TEST_F(DecodeCommand, FilesOfAModelThatAreNoObjectsOfJsonAreNamed) {
@@ -160,21 +247,21 @@ TEST_F(DecodeCommand, FilesOfAModelThatAreNoObjectsOfJsonAreNamed) {
                                                           {"{\"a\": 1,}", "not valid JSON at byte 9"}}) {
       const fs::path copy = copy_model("llama-tied", path(""));
       write("llama-tied/" + name, text);
-      expect_model_error(copy, {(copy / name).string() + ": " + expected});
+      expect_model_error(copy, {copy.string() + ": " + name + ": " + expected});
     }
     const fs::path copy = copy_model("llama-tied", path(""));
     fs::remove(copy / name);
     fs::create_directory(copy / name);
-    expect_model_error(copy, {(copy / name).string() + ": expected a file, found a folder"});
+    expect_model_error(copy, {copy.string() + ": " + name + ": expected a file, found a folder"});
     fs::remove(copy / name);
   }
   const fs::path sharded = copy_model("qwen2", path(""));
   const fs::path index = sharded / "model.safetensors.index.json";
   testing::write_file(index, "[1]");
-  expect_model_error(sharded, {index.string() + ": expected a JSON object, found array"});
+  expect_model_error(sharded, {": model.safetensors.index.json: expected a JSON object, found array"});
   fs::remove(index);
   fs::create_directory(index);
-  expect_model_error(sharded, {index.string() + ": expected a file, found a folder"});
+  expect_model_error(sharded, {": model.safetensors.index.json: expected a file, found a folder"});
 }
 
 }  // namespace
