@@ -118,6 +118,10 @@ struct IncompleteCheckpoint {
 std::vector<IncompleteCheckpoint> incomplete_checkpoints(const std::filesystem::path& run_directory,
                                                          std::int64_t newest_complete);
 
+/// "note: DIRECTORY is incomplete (REASON), passed over" for each of incomplete_checkpoints: later than the one that is
+/// read, they are where people expect it to be read.
+std::vector<std::string> notes_on_incomplete(const std::filesystem::path& run_directory, std::int64_t newest_complete);
+
 /// True when the marker is there and is that of the manifest.
 bool is_complete_checkpoint(const std::filesystem::path& step_directory);
 

@@ -91,6 +91,19 @@ json config_with_dtype(json config, DType dtype) {
   return config;
 }
 
+void remove_quietly(const fs::path& temporary) {
+  std::error_code ignored;
+  fs::remove_all(temporary, ignored);
+}
+
+/// The temporary folder is gone when its user reads of it.
+std::string with_target_name(std::string message, const std::string& temporary, const std::string& target) {
+  for (std::size_t at = 0; (at = message.find(temporary, at)) != std::string::npos; at += target.size()) {
+    message.replace(at, temporary.size(), target);
+  }
+  return message;
+}
+
 void check_target(const fs::path& directory) {
   if (!fs::exists(directory)) return;
   if (!fs::is_directory(directory) || !fs::is_empty(directory)) {
@@ -118,9 +131,11 @@ void export_hf_directory(const WeightSource& weights, const fs::path& directory,
     files.sync_directory(temporary);
     files.rename(temporary, target);
     files.sync_directory(target.parent_path());
+  } catch (const Error& error) {
+    remove_quietly(temporary);
+    throw Error(with_target_name(error.what(), temporary.string(), target.string()));
   } catch (const std::exception&) {
-    std::error_code ignored;
-    fs::remove_all(temporary, ignored);
+    remove_quietly(temporary);
     throw;
   }
 }

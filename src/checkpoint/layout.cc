@@ -108,6 +108,15 @@ std::vector<IncompleteCheckpoint> incomplete_checkpoints(const std::filesystem::
   return found;
 }
 
+std::vector<std::string> notes_on_incomplete(const std::filesystem::path& run_directory, std::int64_t newest_complete) {
+  std::vector<std::string> notes;
+  for (const IncompleteCheckpoint& checkpoint : incomplete_checkpoints(run_directory, newest_complete)) {
+    notes.push_back(
+        fmt::format("note: {} is incomplete ({}), passed over", checkpoint.directory.string(), checkpoint.reason));
+  }
+  return notes;
+}
+
 std::vector<std::int64_t> complete_steps(const std::filesystem::path& run_directory) {
   std::vector<std::int64_t> steps;
   std::error_code no_directory;

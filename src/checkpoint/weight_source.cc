@@ -30,6 +30,9 @@ class CheckpointWeights final : public WeightSource {
   std::shared_ptr<const std::byte> mapped(std::string_view name) const override {
     return {reader_, reader_->whole(kWeights, name).data()};
   }
+  void verify() const override {
+    for (const std::string& name : reader_->names(kWeights)) reader_->parts(kWeights, name);
+  }
   json hf_config() const override { return reader_->info().hf_config; }
 
  private:
@@ -88,6 +91,12 @@ bool is_gguf(const std::filesystem::path& file) {
   return std::string_view(begin.data(), begin.size()) == kMagic;
 }
 
+/// One of Hugging Face's "model-00001-of-00005.safetensors".
+bool is_shard(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return name.starts_with("model-") && name.find("-of-") != std::string::npos && name.ends_with(".safetensors");
+}
+
 void refuse_gguf(const std::filesystem::path& file) {
   if (!is_gguf(file)) return;
   fail_config(
@@ -99,17 +108,35 @@ void refuse_gguf(const std::filesystem::path& file) {
 /// What a wrong path looks like, in contrast to files that are there and damaged.
 void check_has_weights(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
+  if (!fs::exists(path)) fail_config("{}: does not exist", path.string());
   if (fs::is_regular_file(path)) refuse_gguf(path);
   if (!fs::is_directory(path)) return;
   if (fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json")) return;
   std::error_code unreadable;  // then there are no weights to be found, either
   for (const fs::directory_entry& entry : fs::directory_iterator(path, unreadable)) {
     if (entry.is_regular_file(unreadable)) refuse_gguf(entry.path());
+    if (is_shard(entry.path())) {
+      fail_config("{}: model.safetensors.index.json, which says what is in {} and the other shards, is missing",
+                  path.string(), entry.path().filename().string());
+    }
   }
   fail_config(
       "{}: no weights: expected a Hugging Face directory (model.safetensors or model.safetensors.index.json), a run "
       "directory or a checkpoint",
       path.string());
+}
+
+bool is_run_directory(const std::filesystem::path& path) {
+  return !std::filesystem::exists(path / kManifest) && std::filesystem::is_directory(checkpoints_directory(path));
+}
+
+/// What to do about a damaged checkpoint that was taken because it is the newest.
+std::string way_around(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  if (!is_run_directory(path)) return "";
+  const std::vector<std::int64_t> steps = complete_steps(path);
+  if (steps.size() < 2) return "";
+  return fmt::format("; delete {} to take the checkpoint before it, of step {}", directory.string(),
+                     steps[steps.size() - 2]);
 }
 
 }  // namespace
@@ -122,9 +149,14 @@ bool holds_checkpoint(const std::filesystem::path& path) {
 std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   if (fs::exists(path / kManifest)) return fs::canonical(path).parent_path();
-  if (fs::is_directory(checkpoints_directory(path))) {
+  if (is_run_directory(path)) {
     fs::path latest = latest_checkpoint(path);
-    if (latest.empty()) fail_config("{}: it is a run directory without a complete checkpoint", path.string());
+    if (latest.empty()) {
+      const auto incomplete = incomplete_checkpoints(path, -1);
+      fail_config(
+          "{}: it is a run directory without a complete checkpoint{}", path.string(),
+          incomplete.empty() ? "" : fmt::format(": of step {}, {}", incomplete.back().step, incomplete.back().reason));
+    }
     return latest;
   }
   if (!is_items_or_step(path) && is_checkpoints_folder(path)) {
@@ -138,6 +170,34 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
   if (holds_checkpoint(path)) return std::make_unique<CheckpointWeights>(find_checkpoint(path));
   check_has_weights(path);
   return std::make_unique<SafetensorsWeights>(path);
+}
+
+std::vector<std::string> notes_on_choice(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  if (!is_run_directory(path)) return {};
+  std::vector<std::string> notes = notes_on_incomplete(path, std::stoll(directory.filename().string()));
+  notes.push_back(fmt::format("reading {}", directory.string()));
+  return notes;
+}
+
+FoundWeights find_weights(const std::filesystem::path& path) {
+  FoundWeights found;
+  found.path = path;
+  found.directory = holds_checkpoint(path) ? find_checkpoint(path) : path;
+  found.notes = notes_on_choice(path, found.directory);
+  try {
+    found.weights = open_weights(found.directory);
+  } catch (const DamagedCheckpoint& error) {
+    throw DamagedCheckpoint(error.what() + way_around(path, found.directory));
+  }
+  return found;
+}
+
+void verify_weights(const FoundWeights& found) {
+  try {
+    found.weights->verify();
+  } catch (const DamagedCheckpoint& error) {
+    throw DamagedCheckpoint(error.what() + way_around(found.path, found.directory));
+  }
 }
 
 }  // namespace maxtext

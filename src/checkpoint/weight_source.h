@@ -36,6 +36,10 @@ class WeightSource {
   /// stored in parts. Throws Error when there is no such tensor, or the file is corrupt.
   virtual std::shared_ptr<const std::byte> mapped(std::string_view name) const = 0;
 
+  /// Reads all weights whose files have checksums and throws DamagedCheckpoint for one that does not fit. What was
+  /// verified is not read for that again.
+  virtual void verify() const {}
+
   /// The text model's config.json; an empty object when the source has none.
   virtual nlohmann::json hf_config() const = 0;
 };
@@ -46,6 +50,25 @@ class WeightSource {
 /// newest checkpoint is taken. Throws ConfigError, saying what was expected there, when it is none of these, and Error
 /// for files that are damaged.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
+
+/// Weights, and where they were found.
+struct FoundWeights {
+  std::filesystem::path path;       ///< as given
+  std::filesystem::path directory;  ///< which is read: the same, or of a run directory its newest complete checkpoint
+  std::unique_ptr<WeightSource> weights;
+  std::vector<std::string> notes;  ///< notes_on_choice
+};
+
+/// open_weights, with what to tell whoever gave `path`. Throws as that does; for a damaged checkpoint of a run
+/// directory DamagedCheckpoint that says what to delete to take the one before it.
+FoundWeights find_weights(const std::filesystem::path& path);
+
+/// WeightSource::verify, with errors as those of find_weights.
+void verify_weights(const FoundWeights& found);
+
+/// Which checkpoint of a run directory is taken, and later ones that are not, a line each; nothing when `path` is no
+/// run directory. `directory` is find_checkpoint(path).
+std::vector<std::string> notes_on_choice(const std::filesystem::path& path, const std::filesystem::path& directory);
 
 /// True when open_weights would look for a checkpoint there, not for Hugging Face's files.
 bool holds_checkpoint(const std::filesystem::path& path);

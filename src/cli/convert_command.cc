@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/hf_export.h"
 #include "checkpoint/hf_import.h"
+#include "cli/arguments.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "train/run_lock.h"
@@ -46,11 +47,26 @@ std::int64_t shard_bytes(const std::string& text) {
   return bytes;
 }
 
+/// FROM, found whole, before anything is written.
+FoundWeights open_source(const std::string& from) {
+  try {
+    FoundWeights found = find_weights(from);
+    verify_weights(found);
+    if (found.weights->hf_config().empty()) fail("config.json is missing");
+    print_warnings(found.notes);
+    return found;
+  } catch (const Error& error) {
+    std::string_view reason = error.what();
+    if (reason.starts_with(from + ": ")) reason.remove_prefix(from.size() + 2);
+    fail_config("FROM {}: {}", from, reason);
+  }
+}
+
 void to_hugging_face(const ConvertOptions& options) {
   if (fs::exists(options.to) && !(fs::is_directory(options.to) && fs::is_empty(options.to))) {
     fail_config("TO '{}' exists already: give a new or an empty folder", options.to);
   }
-  const std::unique_ptr<WeightSource> weights = open_weights(options.from);
+  const std::unique_ptr<WeightSource> weights = open_source(options.from).weights;
   const ExportOptions target{options.dtype.empty() ? common_dtype(*weights) : parse_dtype(options.dtype),
                              shard_bytes(options.max_shard_bytes)};
   PosixFileLayer files;
@@ -64,6 +80,7 @@ void to_checkpoint(const ConvertOptions& options) {
     fail_config("TO '{}' is a run with checkpoints, the newest of step {}: give another run directory", options.to,
                 newest.filename().string());
   }
+  open_source(options.from);
   const RunLock lock(options.to);
   SaveOptions save;
   save.run_directory = options.to;

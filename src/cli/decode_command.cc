@@ -85,6 +85,7 @@ Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Spe
   }
   const GenerationTimes& times = report.outcome.times;
   return {{"answers", answers},
+          {"load_parameters_path", setup.files.directory.string()},
           {"seed", setup.sampling_seed},
           {"random_weights", setup.files.weights == nullptr},
           {"timings",

@@ -3,7 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -36,6 +41,35 @@ DatasetOptions text_options(const Config& config, std::int64_t vocab_size) {
 /// Held-out files where there are some, else all of the data.
 Split text_split(const DatasetOptions& options) { return has_eval_split(options) ? Split::eval : Split::train; }
 
+/// What is wrong with a text is wrong input.
+std::shared_ptr<Dataset> open_text(const DatasetOptions& options) {
+  try {
+    return open_dataset(options, text_split(options));
+  } catch (const Error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+/// Evaluation leaves no files: the tokens are in a folder that is gone before it ends, and lie there as long as they
+/// are mapped.
+std::shared_ptr<Dataset> open_text_once(DatasetOptions options) {
+  std::string folder = (std::filesystem::temp_directory_path() / "maxtext-eval-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) fail("cannot create {}: {}", folder, std::strerror(errno));
+  const auto remove = [&folder] {
+    std::error_code stays;
+    std::filesystem::remove_all(folder, stays);
+  };
+  options.cache_directory = folder;
+  try {
+    std::shared_ptr<Dataset> dataset = open_text(options);
+    remove();
+    return dataset;
+  } catch (const std::exception&) {
+    remove();
+    throw;
+  }
+}
+
 /// How generation keeps keys and values.
 constexpr std::array<std::string_view, 5> kKeysOfGeneration = {"ici_context_autoregressive_parallelism",
                                                                "ici_autoregressive_parallelism", "kv_cache_dtype",
@@ -47,8 +81,9 @@ void print_figures(const Evaluation& result) {
              static_cast<double>(result.tokens) / result.seconds);
 }
 
-nlohmann::ordered_json json_report(const Evaluation& evaluation) {
-  return {{"tokens", evaluation.tokens},
+nlohmann::ordered_json json_report(const ModelFiles& files, const Evaluation& evaluation) {
+  return {{"load_parameters_path", files.directory.string()},
+          {"tokens", evaluation.tokens},
           {"rows", evaluation.rows},
           {"mean_nll", evaluation.mean_nll},
           {"standard_error", evaluation.standard_error},
@@ -75,6 +110,10 @@ int eval_command(const Arguments& arguments) {
   if (config.text("dataset_type") == "synthetic") {
     fail_config("dataset_type=synthetic: eval needs a text: dataset_type=text dataset_path=FILE, or eval_files");
   }
+  if (config.integer("max_target_length") < 2 && config.text("dataset_type") != "batches") {
+    fail_config("{}: eval needs at least 2: the first token of a row is not predicted",
+                config.describe("max_target_length"));
+  }
   const ModelFiles files = open_model_files(config);
   if (files.weights == nullptr) fail_config("load_parameters_path is empty: name the model to evaluate");
   print_warnings(files.warnings);
@@ -92,10 +131,11 @@ int eval_command(const Arguments& arguments) {
   evaluation.rows_per_batch = resolve_batch(config, sizes).micro;
   evaluation.reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   if (config.integer("eval_steps") > 0) evaluation.most_rows = config.integer("eval_steps") * evaluation.rows_per_batch;
-  const Evaluation result = evaluate(files.shape, *files.weights, open_dataset(text, text_split(text)), Mesh(sizes),
-                                     evaluation, cpu_environment(config, false));
+  const bool keeps_tokens = !config.text("dataset_cache_directory").empty();
+  const Evaluation result = evaluate(files.shape, *files.weights, keeps_tokens ? open_text(text) : open_text_once(text),
+                                     Mesh(sizes), evaluation, cpu_environment(config, false));
   if (!file.is_standard_output()) print_figures(result);
-  file.write(json_report(result));
+  file.write(json_report(files, result));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "config/resolve.h"
+#include "inference/model_files.h"
 #include "train/run_lock.h"
 #include "train/start_point.h"
 
@@ -26,7 +27,9 @@ int generate_param_only_checkpoint_command(const Arguments& arguments) {
     fail_config("load_full_state_path is empty: name the checkpoint to take the weights from");
   }
   if (config.text("run_name").empty()) fail_config("run_name is empty: name the run that gets the weights");
-  const std::filesystem::path source = full_state_checkpoint(config);
+  full_state_checkpoint(config);  // a Hugging Face directory is none
+  const ModelFiles source = open_model_files(config, "load_full_state_path");
+  print_warnings(source.warnings);
   const std::filesystem::path target = resolve_run_directory(config);
   if (!latest_checkpoint(target).empty()) {
     fail_config("run_name={}: {} has checkpoints already; give another name", config.text("run_name"), target.string());
@@ -34,8 +37,8 @@ int generate_param_only_checkpoint_command(const Arguments& arguments) {
   const RunLock lock(target);
   SaveOptions save;
   save.run_directory = target;
-  const SaveResult result = save_weights_only(source, save);
-  fmt::print("wrote the weights of {} to {}\n", source.string(), result.directory.string());
+  const SaveResult result = save_weights_only(source.directory, save);
+  fmt::print("wrote the weights of {} to {}\n", source.directory.string(), result.directory.string());
   return 0;
 }
 

@@ -161,6 +161,9 @@ BatchSizes resolve_batch(const Config& config, const MeshSizes& mesh) {
     return divide_batch(global, accumulation, mesh);
   }
   const std::int64_t rows = std::llround(micro);
+  if (devices == 1 && (rows < 1 || std::abs(micro - static_cast<double>(rows)) > 1e-6)) {
+    fail_config("{}: expected a whole number, at least 1", config.describe("per_device_batch_size"));
+  }
   if (rows < 1 || std::abs(micro - static_cast<double>(rows)) > 1e-6 || rows % groups != 0) {
     fail_config("{}: times {} devices it is {} rows, expected a multiple of {} (data {} x fsdp {})",
                 config.describe("per_device_batch_size"), devices, micro, groups, mesh[0], mesh[1]);

@@ -93,8 +93,8 @@ void check_data(const Config& config, bool only_evaluates) {
   check_columns(config);
   if (!reads_files(config)) return check_synthetic(config);
   if (resolve_train_files(config).empty() && !(only_evaluates && !config.list("eval_files").empty())) {
-    fail_config("{}: needs data; set dataset_path or {}", config.describe("dataset_type"),
-                only_evaluates ? "eval_files" : "train_files");
+    if (only_evaluates) fail_config("there is no text to evaluate: set eval_files or dataset_path");
+    fail_config("{}: needs data; set dataset_path or train_files", config.describe("dataset_type"));
   }
   const bool text = config.text("dataset_type") == "text" && !only_evaluates;
   if (text && config.text("tokenizer_type") != "bytes" && config.text("tokenizer_path").empty()) {

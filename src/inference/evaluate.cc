@@ -29,7 +29,8 @@ struct Moments {
   }
 };
 
-Moments moments_of(Engine& engine, const Tensor& nll, const Tensor& weights) {
+/// `rows` are the dataset's rows that `nll` is of.
+Moments moments_of(Engine& engine, const Tensor& nll, const Tensor& weights, const RowRange& rows) {
   std::vector<float> values(static_cast<std::size_t>(nll.elements()));
   std::vector<float> counted(values.size());
   engine.read(nll, std::as_writable_bytes(std::span(values)));
@@ -37,11 +38,27 @@ Moments moments_of(Engine& engine, const Tensor& nll, const Tensor& weights) {
   Moments moments;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (counted[i] == 0) continue;
+    if (!std::isfinite(values[i])) {
+      const std::int64_t row = rows.first + static_cast<std::int64_t>(i) * rows.count / nll.elements();
+      fail(
+          "row {} of the text: the nll of a token is not finite: the model computes numbers that are too large, or its "
+          "weights are damaged",
+          row + 1);
+    }
     ++moments.count;
     moments.sum += values[i];
     moments.squares += static_cast<double>(values[i]) * values[i];
   }
   return moments;
+}
+
+/// What is wrong with a text is wrong input here, not a run that ends in its middle.
+std::shared_ptr<const PlannedBatch> next_batch(BatchProvider& batches, std::int64_t index) {
+  try {
+    return batches.get(index);
+  } catch (const Error& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 std::int64_t batches_of(const EvaluationOptions& options) {
@@ -73,16 +90,17 @@ Evaluation evaluate(const ModelShape& shape, const WeightSource& weights, std::s
     const RowRange rows = device_rows(engine.mesh(), engine.device(), options.rows_per_batch, 1, 0);
     Moments own;
     for (std::int64_t i = 0; i < batches_of(options); ++i) {
-      const std::shared_ptr<const PlannedBatch> planned = batches.get(i);
+      const std::shared_ptr<const PlannedBatch> planned = next_batch(batches, i);
       if (planned == nullptr) break;
       const DeviceBatch batch = make_device_batch(engine, planned->plan, planned->rows, rows);
-      own.add(moments_of(engine, decoder.evaluate(parameters, batch).nll, batch.target_weights));
+      own.add(moments_of(engine, decoder.evaluate(parameters, batch).nll, batch.target_weights,
+                         {i * options.rows_per_batch + rows.first, rows.count}));
       if (engine.device() == 0) result.rows += planned->rows.rows;
     }
     const std::lock_guard lock(mutex);
     total.add(own);
   });
-  if (total.count == 0) fail("the text has no token to predict: one needs at least two in a document");
+  if (total.count == 0) fail_config("the text has no token to predict: one needs at least two in a document");
   const auto count = static_cast<double>(total.count);
   result.tokens = total.count;
   result.mean_nll = total.sum / count;

@@ -30,7 +30,8 @@ struct EvaluationOptions {
 };
 
 /// Mean negative log-likelihood of the dataset's targets by the training forward on `mesh`, whose devices are threads
-/// of this process. Tokens of weight 0 do not count. Throws Error when there is none that does.
+/// of this process. Tokens of weight 0 do not count. Throws ConfigError when there is none
+/// that does, and for data that are not valid; Error naming the row where an nll is not finite.
 Evaluation evaluate(const ModelShape& shape, const WeightSource& weights, std::shared_ptr<Dataset> dataset,
                     const Mesh& mesh, const EvaluationOptions& options, const DecodeEnvironment& environment);
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+void check_finite(const GoldenSequence& sequence, const std::string& where) {
+  const auto wrong = std::ranges::find_if(sequence.logits, [](float logit) { return !std::isfinite(logit); });
+  if (wrong == sequence.logits.end()) return;
+  const std::int64_t index = wrong - sequence.logits.begin();
+  fail_config("{}: the golden logit of token {} at position {} is not finite", where, index % sequence.vocab_size,
+              index / sequence.vocab_size);
+}
 
 GoldenSequence parse_line(const json& line, const std::string& where) {
   GoldenSequence sequence;
@@ -29,6 +39,7 @@ GoldenSequence parse_line(const json& line, const std::string& where) {
     fail_config("{}: expected {{\"prompt\": text, \"tokens\": [T], \"logits\": [T][vocab]}}, numbers in both lists",
                 where);
   }
+  check_finite(sequence, where);
   return sequence;
 }
 
@@ -71,6 +82,7 @@ std::vector<GoldenSequence> read_tensors(const fs::path& path) {
     const TensorSpec& spec = file.at(logits).spec;
     if (spec.shape.size() == 2) sequence.vocab_size = spec.shape[1];
     sequence.logits = read_as_float(file, logits);
+    if (sequence.vocab_size > 0) check_finite(sequence, fmt::format("{}: '{}'", path.string(), name));
     sequences.push_back(std::move(sequence));
   }
   return sequences;

@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::size_t kTop = 10;
 
+/// A NaN without a sign, which would be printed.
+template <typename T>
+T unsigned_nan(T value) {
+  return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
+}
+
 /// max(a, b) that keeps a NaN.
 double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
@@ -35,20 +41,26 @@ double divergence(std::span<const float> golden, std::span<const float> actual, 
     if (probability == 0) continue;  // a limit of 0, whatever q is
     sum += probability * (std::max(p[i], floor) - std::max(q[i], floor));
   }
-  return sum;
+  return unsigned_nan(sum);
 }
 
+/// A NaN stands first: it is what is wrong, and an order needs a place for it.
 std::vector<RankedToken> top(std::span<const float> logits) {
+  const auto rank = [&](std::int32_t id) {
+    const float logit = logits[static_cast<std::size_t>(id)];
+    return std::isnan(logit) ? std::numeric_limits<float>::infinity() : logit;
+  };
   std::vector<std::int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   const std::size_t count = std::min(kTop, ids.size());
   std::ranges::partial_sort(ids, ids.begin() + static_cast<std::ptrdiff_t>(count), [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)];
-    const float y = logits[static_cast<std::size_t>(b)];
+    const float x = rank(a);
+    const float y = rank(b);
     return x != y ? x > y : a < b;
   });
   std::vector<RankedToken> result;
-  for (std::size_t i = 0; i < count; ++i) result.push_back({ids[i], logits[static_cast<std::size_t>(ids[i])]});
+  for (std::size_t i = 0; i < count; ++i)
+    result.push_back({ids[i], unsigned_nan(logits[static_cast<std::size_t>(ids[i])])});
   return result;
 }
 

@@ -62,15 +62,36 @@ void settle_head(ModelFiles& files, const std::string& where) {
   }
 }
 
-void open_files(const Config& config, const std::string& path, ModelFiles& files) {
-  files.weights = open_weights(path);
+/// Where weights are not those of a named model, what lies beside them says why.
+void check_named_model(const Config& config, const json& hf_config, const ModelFiles& files) {
+  try {
+    check_weights(*files.weights, files.shape);
+  } catch (const ConfigError&) {
+    const bool named = config.text("model_name") != "default" && hf_config.is_object() && !hf_config.empty();
+    if (!named) throw;
+    for (const ShapeDifference& difference : shape_differences(described_shape(hf_config), files.shape)) {
+      if (!difference.in_tensors || difference.name == "tie_word_embeddings") continue;
+      fail_config("{} has {} {}, its config.json gives {}: leave model_name out, config.json says what the model is",
+                  config.describe("model_name"), difference.name, difference.wanted, difference.found);
+    }
+    throw;
+  }
+}
+
+void open_files(const Config& config, const std::string& key, ModelFiles& files) {
+  const std::string& path = config.text(key);
+  FoundWeights found = find_weights(path);
+  verify_weights(found);
+  files.weights = std::move(found.weights);
+  files.directory = std::move(found.directory);
+  files.warnings = std::move(found.notes);
   const json hf_config = files.weights->hf_config();
   if (config.text("model_name") == "default") {
     files.shape = described_shape(hf_config);
     refuse_other_keys(config, files.shape);
   }
-  settle_head(files, "load_parameters_path=" + path);
-  check_weights(*files.weights, files.shape);
+  settle_head(files, fmt::format("{}={}", key, path));
+  check_named_model(config, hf_config, files);
   files.stop_ids = eos_ids(hf_config, "config.json");
   const fs::path generation = fs::path(path) / "generation_config.json";
   if (fs::exists(generation)) files.stop_ids.merge(eos_ids(read_json_object(generation), "generation_config.json"));
@@ -83,8 +104,15 @@ std::string tokenizer_key(const Config& config) {
   if (!model.empty() && (fs::exists(model / "tokenizer.json") || fs::exists(model / "tokenizer.model"))) {
     return "load_parameters_path";
   }
-  fail_config("tokenizer_path is empty{}: name a sentencepiece model, or a tokenizer.json or its directory",
-              model.empty() ? "" : fmt::format(", and {} has no tokenizer.json or tokenizer.model", model.string()));
+  if (model.empty()) {
+    fail_config(
+        "load_parameters_path and tokenizer_path are empty: name a model's directory with load_parameters_path, or "
+        "for random weights a tokenizer with tokenizer_path");
+  }
+  fail_config(
+      "tokenizer_path is empty, and {} has no tokenizer.json or tokenizer.model: name a sentencepiece model, or a "
+      "tokenizer.json or its directory",
+      model.string());
 }
 
 }  // namespace
@@ -102,11 +130,11 @@ std::set<std::int32_t> eos_ids(const json& config, const std::string& name) {
   return ids;
 }
 
-ModelFiles open_model_files(const Config& config) {
-  const std::string& path = config.text("load_parameters_path");
+ModelFiles open_model_files(const Config& config, const std::string& key) {
+  const std::string& path = config.text(key);
   ModelFiles files;
   if (path.empty() || config.text("model_name") != "default") files.shape = model_shape(config);
-  if (!path.empty()) open_for_key("load_parameters_path", path, [&] { open_files(config, path, files); });
+  if (!path.empty()) open_for_key(key, path, [&] { open_files(config, key, files); });
   return files;
 }
 

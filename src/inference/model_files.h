@@ -19,9 +19,12 @@ namespace maxtext {
 struct ModelFiles {
   ModelShape shape;
   std::unique_ptr<WeightSource> weights;
+  /// Where `weights` are: the path given, or of a run directory the checkpoint that was taken.
+  std::filesystem::path directory;
   /// Tokens that end an answer according to config.json and generation_config.json, each a number or a list.
   std::set<std::int32_t> stop_ids;
-  /// Lines to show to whoever asked for this model: where its files contradict each other, and what was made of it.
+  /// Lines to show to whoever asked for this model: which checkpoint of a run was taken, where its files contradict
+  /// each other, and what was made of it.
   std::vector<std::string> warnings;
 };
 
@@ -29,11 +32,14 @@ struct ModelFiles {
 /// or checkpoint's config.json says; a model_name decides itself. A head that is missing is the embedding, whatever
 /// config.json says of it, and one beside a tied embedding is left unread; both with a warning where it may matter.
 ///
-/// Model keys that were given and contradict such a config.json are refused, as they would be passed over. Headers are
-/// read here, and of the data no more than some rows of such a head. Throws ConfigError naming the key, its value and
-/// the file for a path without a model, a file that is not valid, and a tensor of the model that is missing, has
-/// another shape (expected, found) or a type that is not computed with, or is not the model's.
-ModelFiles open_model_files(const Config& config);
+/// Model keys that were given and contradict such a config.json are refused, as they would be passed over. Of Hugging
+/// Face's files headers are read here, and of the data no more than some rows of such a head; the weights of a
+/// checkpoint are verified. Throws ConfigError naming the key, its value and the file for a path without a model, a
+/// file that is not valid, a damaged checkpoint, and a tensor of the model that is missing, has another shape
+/// (expected, found) or a type that is not computed with, or is not the model's.
+///
+/// `key` names the path in place of load_parameters_path.
+ModelFiles open_model_files(const Config& config, const std::string& key = "load_parameters_path");
 
 /// The tokenizer of the configuration: at tokenizer_path where that is set, else the tokenizer.json or tokenizer.model
 /// in load_parameters_path; of tokenizer_type where that is given, else what lies there. Throws ConfigError saying what

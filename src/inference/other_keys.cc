@@ -134,7 +134,7 @@ void refuse_other_keys(const Config& config, const ModelShape& found) {
   for (const ShapeDifference& difference : shape_differences(found, model_shape(config))) {
     for (const std::string_view key : difference.keys) {
       if (!config.is_set(key) || agrees(config, key, found)) continue;
-      fail_config("{}: its config.json has {} {}, and decides; leave the key out", config.describe(key),
+      fail_config("{}: its config.json gives {} {}, and decides; leave the key out", config.describe(key),
                   difference.name, difference.found);
     }
   }

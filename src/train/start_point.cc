@@ -15,6 +15,10 @@
 namespace maxtext {
 namespace {
 
+void append(std::vector<std::string>& notes, const std::vector<std::string>& more) {
+  notes.insert(notes.end(), more.begin(), more.end());
+}
+
 /// "rope_theta was 10000 and is 20000"
 std::string in_words(const ShapeDifference& difference) {
   return fmt::format("{} was {} and is {}", difference.name, difference.found, difference.wanted);
@@ -62,16 +66,6 @@ void note_other_model(const RunSetup& setup, StartPoint& start) {
   }
 }
 
-/// One line for each checkpoint after the newest complete one, which is where people expect the run to go on.
-void note_incomplete(const RunSetup& setup, const std::filesystem::path& newest, StartPoint& start) {
-  const std::int64_t step = newest.empty() ? -1 : std::stoll(newest.filename().string());
-  const auto incomplete = incomplete_checkpoints(setup.run_directory, step);
-  for (const IncompleteCheckpoint& checkpoint : incomplete) {
-    start.notes.push_back(
-        fmt::format("note: {} is incomplete ({}), passed over", checkpoint.directory.string(), checkpoint.reason));
-  }
-}
-
 void open_checkpoint(const Config& config, const RunSetup& setup, const std::filesystem::path& directory,
                      StartPoint& start) {
   try {
@@ -95,8 +89,9 @@ struct GivenWeights {
 GivenWeights given_weights(const Config& config, const RunSetup& setup) {
   const std::string& path = config.text("load_parameters_path");
   try {
-    GivenWeights given{open_weights(path), {}};
-    given.notes = check_same_model(config, *given.weights, setup.shape);
+    FoundWeights found = find_weights(path);
+    GivenWeights given{std::move(found.weights), std::move(found.notes)};
+    append(given.notes, check_same_model(config, *given.weights, setup.shape));
     check_weights(*given.weights, setup.shape);
     return given;
   } catch (const ConfigError& error) {
@@ -148,16 +143,22 @@ void check_given_start(const Config& config, const RunSetup& setup) {
 StartPoint find_start(const Config& config, const RunSetup& setup) {
   StartPoint start;
   std::filesystem::path directory = own_checkpoint(config, setup);
-  if (config.flag("enable_checkpointing")) note_incomplete(setup, directory, start);
+  if (config.flag("enable_checkpointing")) {
+    start.notes =
+        notes_on_incomplete(setup.run_directory, directory.empty() ? -1 : std::stoll(directory.filename().string()));
+  }
   start.resumes_own_run = !directory.empty();
-  if (directory.empty()) directory = full_state_checkpoint(config);
   const bool passed_over = !start.notes.empty() && !start.resumes_own_run;
+  if (directory.empty()) {
+    directory = full_state_checkpoint(config);
+    if (!directory.empty()) append(start.notes, notes_on_choice(config.text("load_full_state_path"), directory));
+  }
   if (!directory.empty()) {
     open_checkpoint(config, setup, directory, start);
   } else if (!config.text("load_parameters_path").empty()) {
     GivenWeights given = given_weights(config, setup);
     start.weights = std::move(given.weights);
-    start.notes.insert(start.notes.end(), given.notes.begin(), given.notes.end());
+    append(start.notes, given.notes);
   }
   if (passed_over) {
     start.notes.push_back(fmt::format("note: no checkpoint of {} is complete: the run starts at step {}",

@@ -75,6 +75,12 @@ TEST_F(CheckLogits, GoldenLogitsThatAreNoneNameTheLine) {
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
            {R"({"tokens": [1])", "not valid JSON at byte 15\n"},
            {"[1]", "expected a JSON object\n"},
+           {R"({"tokens": [1], "logits": [[NaN]]})",
+            "not valid JSON at byte 29: NaN and Infinity are no numbers of JSON\n"},
+           {R"({"tokens": [1], "logits": [[-Infinity]]})",
+            "not valid JSON at byte 30: NaN and Infinity are no numbers of JSON\n"},
+           {R"({"tokens": [1, 2], "logits": [[1, 2], [1, 1e39]]})",
+            "the golden logit of token 1 at position 1 is not finite\n"},
            {R"({"tokens": ["a"], "logits": [[1]]})", R"(expected {"prompt": text, "tokens": [T])"},
            {R"({"tokens": [1]})", R"(expected {"prompt": text, "tokens": [T])"}}) {
     write("golden.jsonl", "\n" + text + "\n");

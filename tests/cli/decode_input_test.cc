@@ -154,18 +154,18 @@ TEST_F(DecodeCommand, ModelKeysThatConfigJsonContradictsAreRefused) {
        {decode, "eval configs/base.yml max_target_length=8 eval_files='" + path("text.txt") + "'" + rest,
         "check-logits configs/base.yml --atol 1e-4 --golden_logits_path '" + model() + "'" + rest}) {
     expect_error(command + "base_emb_dim=64",
-                 where + "base_emb_dim=64 (command line): its config.json has hidden_size 48");
+                 where + "base_emb_dim=64 (command line): its config.json gives hidden_size 48");
     EXPECT_EQ(run(command + "base_emb_dim=48 rope_max_timescale=100000"), 0) << command << err();
   }
   for (const std::string key : {"global_parameter_scale=2", "head_dim=16", "logits_via_embedding=false",
                                 "rope_max_timescale=500000", "rope_linear_scaling_factor=2", "query_scale=1",
                                 "normalization_layer_epsilon=0.1", "decoder_block=mistral", "vocab_size=260"}) {
-    expect_error(decode + key, where + key + " (command line): its config.json has ");
+    expect_error(decode + key, where + key + " (command line): its config.json gives ");
   }
   expect_error(decode + "sliding_window_size=8 attention_type=local_sliding",
-               "its config.json has sliding_window (layer 0) 0");
+               "its config.json gives sliding_window (layer 0) 0");
   // A named model is what its name says.
-  expect_error("decode configs/base.yml model_name=llama-tiny" + rest, "expected the shape");
+  expect_error("decode configs/base.yml model_name=llama-tiny" + rest, "leave model_name out");
 }
 
 TEST_F(DecodeCommand, KeysOfOtherCommandsAreNotedToHaveNoEffect) {
@@ -218,7 +218,7 @@ TEST_F(DecodeCommand, EvalReadsTheTextThatIsNamedWithTheModelsOwnTokenizer) {
   const Json report = Json::parse(out());
   ASSERT_EQ(run(bytes + "dataset_path='" + path("text.txt") + "'"), 0) << err();
   EXPECT_EQ(Json::parse(out()).at("mean_nll"), report.at("mean_nll"));
-  expect_error(bytes, "dataset_type=text (default): needs data; set dataset_path or eval_files");
+  expect_error(bytes, "there is no text to evaluate: set eval_files or dataset_path");
   expect_error(eval + model() + "' " + held_out, model() + " has no tokenizer.json");
   const fs::path copy = copy_model("llama-tied", path(""));
   Json vocab;

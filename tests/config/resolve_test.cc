@@ -175,8 +175,8 @@ TEST(ResolveBatch, RowsThatCannotBeDivided) {
   EXPECT_THAT(
       batch_error({{"per_device_batch_size", "0.25"}, {"ici_fsdp_parallelism", "2"}, {"ici_context_parallelism", "2"}}),
       HasSubstr("expected a multiple of 2"));
-  EXPECT_THAT(batch_error({{"per_device_batch_size", "0.1"}}), HasSubstr("it is 0.1 rows"));
-  EXPECT_THAT(batch_error({{"per_device_batch_size", "1e-9"}}), HasSubstr("rows"));
+  EXPECT_THAT(batch_error({{"per_device_batch_size", "0.1"}}), HasSubstr("expected a whole number, at least 1"));
+  EXPECT_THAT(batch_error({{"per_device_batch_size", "1e-9"}}), HasSubstr("expected a whole number, at least 1"));
 }
 
 TEST(Resolve, StepsAndScheduleStandInForEachOther) {

@@ -84,6 +84,13 @@ TEST_F(RunDirectory, IncompleteCheckpointsArePassedOverAloud) {
   const ProgramResult resumed = train("run", "steps=3");
   EXPECT_THAT(lines_with(resumed.output, passed), SizeIs(1)) << resumed.output;
   EXPECT_THAT(lines_with(resumed.output, "resumed from"), SizeIs(1));
+  for (const std::string key : {"load_parameters_path=", "load_full_state_path="}) {
+    std::filesystem::copy(checkpoint("run", 4), checkpoint("run", 5), std::filesystem::copy_options::recursive);
+    const ProgramResult other = train(key.substr(0, 9), "steps=4 " + key + path("run").string());
+    EXPECT_THAT(lines_with(other.output, "/5 is incomplete (COMMITTED is missing), passed over"), SizeIs(1));
+    EXPECT_THAT(lines_with(other.output, "reading " + checkpoint("run", 3).string()), SizeIs(1)) << other.output;
+    std::filesystem::remove_all(checkpoint("run", 5));
+  }
   for (const int step : {2, 3}) std::filesystem::remove_all(checkpoint("run", step));
   const ProgramResult anew = train("run", "steps=1");
   EXPECT_THAT(lines_with(anew.output, passed), SizeIs(1));

@@ -47,7 +47,7 @@ class OtherKeys : public ::testing::Test {
   /// `blamed` is the beginning of what is said behind the path.
   void expect_refused(const std::string& model, const std::string& keys, const std::string& blamed) const {
     copy_model(model, folder_.path());
-    EXPECT_THAT(refusal(model, keys), ::testing::HasSubstr(": " + blamed + " (command line): its config.json has "))
+    EXPECT_THAT(refusal(model, keys), ::testing::HasSubstr(": " + blamed + " (command line): its config.json gives "))
         << keys;
   }
 
@@ -109,7 +109,7 @@ TEST_F(OtherKeys, ThePartsOfRoPEAreComparedOneByOne) {
   }
   for (const std::string wrong : {"rope_scaling_factor=8", "beta_fast=32", "beta_slow=1", "rope_truncate=false",
                                   "rope_attention_scaling=false", "rope_linear_scaling_factor=2"}) {
-    EXPECT_THAT(refusal("llama", wrong), ::testing::HasSubstr(": " + wrong + " (command line): its config.json has "));
+    EXPECT_THAT(refusal("llama", wrong), ::testing::HasSubstr(": " + wrong + " (command line): its config.json gives "));
   }
 }
 
