@@ -10,6 +10,7 @@
 #include "config/resolve.h"
 #include "inference/other_keys.h"
 #include "model/hf_config.h"
+#include "model/shape_differences.h"
 
 namespace maxtext {
 namespace {
