@@ -3,6 +3,8 @@
 namespace maxtext {
 namespace {
 
+constexpr double kMostDevices = 1 << 20;  // as for the mesh of training
+
 KeyGroup prompt_keys() {
   return {"Generation",
           {
@@ -62,11 +64,11 @@ KeyGroup cache_keys() {
               integer_key("ici_context_autoregressive_parallelism", 1,
                           "Devices that share the positions of the KV cache when decoding")
                   .at_least(1)
-                  .at_most(1024),
+                  .at_most(kMostDevices),
               integer_key("ici_autoregressive_parallelism", 1,
                           "Multiplies ici_context_autoregressive_parallelism: both share the cache the same way here")
                   .at_least(1)
-                  .at_most(1024),
+                  .at_most(kMostDevices),
               text_key("kv_cache_dtype", "float32", "Type in which keys and values are kept")
                   .ours()
                   .one_of({"float32", "bfloat16", "float16"}),

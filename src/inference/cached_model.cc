@@ -11,17 +11,17 @@
 namespace maxtext {
 namespace {
 
-CacheOptions paged(const CachedModelOptions& options) {
-  CacheOptions cache = options.cache;
-  cache.page = options.prefill_chunk;
-  return cache;
-}
-
 std::span<const float> row(std::span<const float> values, std::size_t index, std::size_t size) {
   return values.subspan(index * size, size);
 }
 
 }  // namespace
+
+CacheOptions paged_cache(const CachedModelOptions& options, int devices) {
+  CacheOptions cache = options.cache;
+  cache.page = page_size(options.prefill_chunk, cache.max_length, devices);
+  return cache;
+}
 
 CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const InferenceWeights& weights,
                          const CachedModelOptions& options)
@@ -30,7 +30,7 @@ CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const Inferenc
       family_(model_family(shape.family)),
       weights_(weights),
       options_(options),
-      cache_(engine, shape, paged(options)),
+      cache_(engine, shape, paged_cache(options, engine.mesh().size(Axis::context))),
       lengths_(static_cast<std::size_t>(options.cache.sequences), 0),
       decode_layers_(engine, shape, weights, [this](const std::size_t& layer) {
         return std::make_unique<CachedAttention>([this, &layer]() -> LayerCache& { return cache_.layers()[layer]; },
@@ -92,7 +92,7 @@ Tensor CachedModel::prefill_chunk(int slot, std::int64_t first, std::span<const 
 }
 
 void CachedModel::prefill_all(int slot, std::span<const std::int32_t> ids, const LogitsVisitor& visit) {
-  const auto chunk = static_cast<std::size_t>(options_.prefill_chunk);
+  const auto chunk = static_cast<std::size_t>(cache_.options().page);
   for (std::size_t first = 0; first < ids.size(); first += chunk) {
     const auto part = ids.subspan(first, std::min(chunk, ids.size() - first));
     const Tensor hidden = prefill_chunk(slot, static_cast<std::int64_t>(first), part);
@@ -104,7 +104,7 @@ void CachedModel::prefill_all(int slot, std::span<const std::int32_t> ids, const
 std::vector<float> CachedModel::prefill(int slot, std::span<const std::int32_t> ids, const Cancel& cancel) {
   if (ids.empty()) fail("a prompt has to have a token");
   lengths_.at(static_cast<std::size_t>(slot)) = 0;
-  const auto chunk = static_cast<std::size_t>(options_.prefill_chunk);
+  const auto chunk = static_cast<std::size_t>(cache_.options().page);
   Tensor hidden;
   for (std::size_t first = 0; first < ids.size(); first += chunk) {
     if (cancel && cancel()) return {};

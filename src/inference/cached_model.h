@@ -19,11 +19,14 @@ namespace maxtext {
 
 struct CachedModelOptions {
   CacheOptions cache;
-  /// Tokens of a prompt that are read at a time. With several devices it is the cache's page, so that a chunk has one
-  /// owner.
+  /// Tokens of a prompt that are read at a time, at most: it is the cache's page, so that a chunk has one owner, and
+  /// with several devices that may be less (page_size).
   std::int64_t prefill_chunk = 512;
   bool batch_invariant = false;
 };
+
+/// The cache that a model of these options has on each of `devices` that share it: `cache` with its page.
+CacheOptions paged_cache(const CachedModelOptions& options, int devices);
 
 class CachedModel final : public SlotModel {
  public:

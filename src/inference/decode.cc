@@ -1,6 +1,7 @@
 #include "inference/decode.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "base/seconds_since.h"
@@ -36,6 +37,7 @@ DecodeReport decode(const DecodeSetup& setup, const DecodeEnvironment& environme
   const Clock::time_point start = Clock::now();
   ThreadTransport transport{Mesh({1, 1, setup.devices, 1})};
   DecodeReport report;
+  std::atomic<std::int64_t> cache_bytes = 0;
   run_on_devices(transport, environment, [&](Engine& engine) {
     const int device = engine.device();
     const InferenceWeights weights = make_weights(engine, setup);
@@ -45,12 +47,13 @@ DecodeReport decode(const DecodeSetup& setup, const DecodeEnvironment& environme
     if (device == 0) own_listener = listener;
     own_listener.cancel = agreed(engine, setup.devices, listener.cancel);
     TextOutcome outcome = generate_text(model, *setup.tokenizer, setup.requests, own_listener);
+    cache_bytes += model.cache().bytes();
     if (device != 0) return;
     report.outcome = std::move(outcome);
     report.weight_bytes = weights.bytes();
-    report.weight_bytes_per_step = weights.bytes_per_step() * setup.devices;
-    report.cache_bytes = model.cache().bytes() * setup.devices;
+    report.weight_bytes_per_step = weights.bytes_per_step();
   });
+  report.cache_bytes = cache_bytes;
   report.peak_resident_bytes = peak_resident_bytes();
   return report;
 }

@@ -7,6 +7,7 @@
 
 #include "base/available_memory.h"
 #include "base/error.h"
+#include "mesh/thread_transport.h"
 #include "model/layout.h"
 
 namespace maxtext {
@@ -67,16 +68,26 @@ std::vector<std::string> notes_on(const Config& config, const DecodeSetup& setup
     notes.push_back(fmt::format("{} is more than the model's max_position_embeddings={}: answers may degrade beyond it",
                                 config.describe("max_target_length"), shape.max_position_embeddings));
   }
+  const CacheOptions cache = paged_cache(setup.model, setup.devices);
+  const std::int64_t pages = (cache.max_length + cache.page - 1) / cache.page;
+  if (setup.devices > pages) {
+    notes.push_back(fmt::format("{} are {} pages of {}: {} of {} devices hold nothing of the KV cache",
+                                config.describe("max_target_length"), pages, cache.page, setup.devices - pages,
+                                setup.devices));
+  }
   return notes;
 }
 
-std::int64_t weight_bytes(const ModelFiles& files) {
+/// Of all devices: they share what is mapped, and each has its own float32 of the rest, as InferenceWeights does it.
+std::int64_t weight_bytes(const ModelFiles& files, int devices) {
   std::int64_t total = 0;
   for (const ParameterGroup& group : model_layout(files.shape, 1).groups) {
     for (const ParameterInfo& parameter : group.parameters) {
-      const bool stored = files.weights != nullptr && files.weights->contains(parameter.name);
-      total += element_count(parameter.shape) *
-               dtype_size(stored ? files.weights->spec(parameter.name).dtype : DType::float32);
+      const bool mapped = files.weights != nullptr && files.weights->contains(parameter.name) &&
+                          files.weights->mapped(parameter.name) != nullptr;
+      const std::int64_t bytes =
+          mapped ? dtype_size(files.weights->spec(parameter.name).dtype) : devices * dtype_size(DType::float32);
+      total += element_count(parameter.shape) * bytes;
     }
   }
   return total;
@@ -84,10 +95,9 @@ std::int64_t weight_bytes(const ModelFiles& files) {
 
 void check_memory(const DecodeSetup& setup) {
   const std::optional<std::int64_t> available = available_memory();
-  const std::int64_t weights = weight_bytes(setup.files);
-  CacheOptions cache = setup.model.cache;
-  cache.page = setup.model.prefill_chunk;
-  const std::int64_t keys = cache_bytes(setup.files.shape, cache, cache.max_length, setup.devices) * setup.devices;
+  const std::int64_t weights = weight_bytes(setup.files, setup.devices);
+  const CacheOptions cache = paged_cache(setup.model, setup.devices);
+  const std::int64_t keys = cache_bytes(setup.files.shape, cache, cache.max_length, setup.devices);
   if (!available || weights + keys <= *available) return;
   fail_config(
       "not enough memory: {:.2f} GiB of weights and {:.2f} GiB of KV cache for {} sequences of "
@@ -108,8 +118,14 @@ CachedModelOptions cached_model_options(const Config& config) {
 }
 
 int cache_devices(const Config& config) {
-  return static_cast<int>(config.integer("ici_context_autoregressive_parallelism") *
-                          config.integer("ici_autoregressive_parallelism"));
+  const std::int64_t context = config.integer("ici_context_autoregressive_parallelism");
+  const std::int64_t other = config.integer("ici_autoregressive_parallelism");
+  if (context * other > kMostThreadDevices) {
+    fail_config("{} and {}: the cache would be on {} devices, each a thread of this process: expected at most {}",
+                config.describe("ici_context_autoregressive_parallelism"),
+                config.describe("ici_autoregressive_parallelism"), context * other, kMostThreadDevices);
+  }
+  return static_cast<int>(context * other);
 }
 
 SamplingOptions sampling_options(const Config& config) {
@@ -175,11 +191,11 @@ DecodeSetup decode_setup(const Config& config) {
     request.stop_strings = config.list("stop_strings");
     setup.requests.push_back(std::move(request));
   }
-  setup.notes = notes_on(config, setup);
   setup.model = cached_model_options(config);
   const auto slots = static_cast<std::int64_t>(std::ceil(config.real("per_device_batch_size")));
   setup.model.cache.sequences = std::min(slots, static_cast<std::int64_t>(setup.prompts.size()));
   check_memory(setup);
+  setup.notes = notes_on(config, setup);
   return setup;
 }
 

@@ -36,7 +36,7 @@ DecodeSetup decode_setup(const Config& config);
 /// The model of one sequence of max_target_length, as the keys of the cache describe it.
 CachedModelOptions cached_model_options(const Config& config);
 
-/// Devices that share the cache's positions.
+/// Devices that share the cache's positions. Throws ConfigError for more than threads can be.
 int cache_devices(const Config& config);
 
 /// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.

@@ -11,8 +11,9 @@ namespace {
 constexpr AxisSet kContext = Axis::context;
 constexpr std::int64_t kSmallestBucket = 256;
 
-std::int64_t most_positions(const CacheOptions& options, int group_size) {
-  return local_positions(options.max_length, options.page, 0, group_size);  // device 0 has the most
+/// Of the longest sequence on a device; one where it has none, since kernels want a key.
+std::int64_t most_positions(const CacheOptions& options, int rank, int group_size) {
+  return std::max<std::int64_t>(1, local_positions(options.max_length, options.page, rank, group_size));
 }
 
 /// Bytes of one position of one sequence in one layer, keys and values.
@@ -22,6 +23,12 @@ std::int64_t position_bytes(const ModelShape& shape, DType dtype) {
 }
 
 }  // namespace
+
+std::int64_t page_size(std::int64_t largest, std::int64_t max_length, int group_size) {
+  if (group_size == 1) return largest;
+  constexpr std::int64_t kGranule = 16;
+  return std::min(largest, std::max(kGranule, max_length / group_size / kGranule * kGranule));
+}
 
 std::int64_t local_positions(std::int64_t length, std::int64_t page, int rank, int group_size) {
   const std::int64_t full = length / page;
@@ -39,10 +46,12 @@ std::int64_t cache_capacity(std::int64_t length, std::int64_t most) {
 }
 
 std::int64_t cache_bytes(const ModelShape& shape, const CacheOptions& options, std::int64_t length, int group_size) {
-  const std::int64_t local = local_positions(length, options.page, 0, group_size);
-  const std::int64_t capacity = cache_capacity(local, most_positions(options, group_size));
   std::int64_t positions = 0;
-  for (const std::int64_t window : shape.layer_windows) positions += window > 0 ? window : capacity;
+  for (int rank = 0; rank < group_size; ++rank) {
+    const std::int64_t local = local_positions(length, options.page, rank, group_size);
+    const std::int64_t capacity = cache_capacity(local, most_positions(options, rank, group_size));
+    for (const std::int64_t window : shape.layer_windows) positions += window > 0 ? window : capacity;
+  }
   return options.sequences * positions * position_bytes(shape, options.dtype);
 }
 
@@ -56,7 +65,7 @@ KeyValueCache::KeyValueCache(Engine& engine, const ModelShape& shape, const Cach
     fail("a KV cache of {} sequences of {} positions in pages of {} is not possible", options.sequences,
          options.max_length, options.page);
   }
-  capacity_ = cache_capacity(1, most_positions(options, group_size_));
+  capacity_ = cache_capacity(1, most_positions(options, rank_, group_size_));
   for (const std::int64_t window : shape.layer_windows) layers_.push_back(allocate(window, capacity_));
 }
 
@@ -94,7 +103,7 @@ void KeyValueCache::reserve(std::int64_t length) {
   if (length > options_.max_length) fail("a KV cache for {} positions cannot hold {}", options_.max_length, length);
   const std::int64_t local = local_positions(length, options_.page, 0, group_size_);
   if (local <= capacity_) return;
-  const std::int64_t capacity = cache_capacity(local, most_positions(options_, group_size_));
+  const std::int64_t capacity = cache_capacity(local, most_positions(options_, rank_, group_size_));
   for (LayerCache& layer : layers_) {
     if (layer.ring) continue;
     for (Tensor* tensor : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) {

@@ -23,6 +23,10 @@ struct CacheOptions {
   std::int64_t page = 512;
 };
 
+/// Positions of a page where at most `largest` are wanted. With several devices it is their share of max_length where
+/// that is less, so that none is without a part of the longest sequence; a multiple of 16, rounded down, and not less.
+std::int64_t page_size(std::int64_t largest, std::int64_t max_length, int group_size);
+
 /// How many of the positions [0, length) device `rank` of `group_size` holds.
 std::int64_t local_positions(std::int64_t length, std::int64_t page, int rank, int group_size);
 
@@ -64,7 +68,7 @@ class KeyValueCache {
   std::vector<LayerCache> layers_;
 };
 
-/// Bytes of the cache per device for sequences of `length`, before anything is allocated.
+/// Bytes of the cache on all devices together for sequences of `length`, before anything is allocated.
 std::int64_t cache_bytes(const ModelShape& shape, const CacheOptions& options, std::int64_t length, int group_size);
 
 }  // namespace maxtext

@@ -12,6 +12,10 @@ namespace maxtext {
 
 struct ThreadTransportState;
 
+/// Each device is a thread with an engine of its own, and on one machine more than this only wait for each other: what
+/// takes the number of devices from a user refuses more.
+constexpr int kMostThreadDevices = 1024;
+
 class ThreadTransport final : public Transport {
  public:
   explicit ThreadTransport(Mesh mesh, TransportOptions options = {});

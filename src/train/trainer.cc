@@ -24,9 +24,6 @@ struct Devices {
   int processes_on_machine = 1;
 };
 
-/// Each is a thread with an engine of its own, and on one machine more than this only wait for each other.
-constexpr int kMostThreadDevices = 1024;
-
 Devices make_devices(const Config& config, const Mesh& mesh, bool launched) {
   TransportOptions options;
   options.timeout =

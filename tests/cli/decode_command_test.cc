@@ -243,6 +243,57 @@ TEST_F(DecodeCommand, ASharedCacheGivesTheSameAnswer) {
   EXPECT_EQ(Json::parse(out()).at("answers"), alone);
 }
 
+/// Without a page that is given.
+TEST_F(DecodeCommand, AShortCacheIsSharedAndNoLargerThanOne) {
+  const std::string rest = "prompt='a prompt of some bytes' max_target_length=72 ignore_eos=true --json - ";
+  ASSERT_EQ(run(decode(rest)), 0) << err();
+  const Json alone = Json::parse(out());
+  for (const int devices : {2, 4}) {
+    ASSERT_EQ(run(decode(rest + "ici_context_autoregressive_parallelism=" + std::to_string(devices))), 0) << err();
+    const Json shared = Json::parse(out());
+    EXPECT_EQ(shared.at("answers"), alone.at("answers"));
+    EXPECT_EQ(shared.at("memory").at("kv_cache_bytes"), alone.at("memory").at("kv_cache_bytes"));
+    EXPECT_THAT(err(), ::testing::Not(HasSubstr("maxtext: note")));
+  }
+  ASSERT_EQ(run(decode(rest + "ici_context_autoregressive_parallelism=8")), 0) << err();
+  EXPECT_EQ(Json::parse(out()).at("answers"), alone.at("answers"));
+  EXPECT_THAT(err(), HasSubstr("maxtext: note: max_target_length=72 (command line) are 5 pages of 16: 3 of 8 devices "
+                               "hold nothing of the KV cache"));
+}
+
+TEST_F(DecodeCommand, MoreDevicesThanThreadsCanBeAreRefused) {
+  const std::string expected = "devices, each a thread of this process: expected at most 1024";
+  expect_error(decode("ici_context_autoregressive_parallelism=1025"), "1025 " + expected);
+  expect_error(decode("ici_context_autoregressive_parallelism=64 ici_autoregressive_parallelism=17"),
+               "1088 " + expected);
+}
+
+/// Positions are dealt to devices; random weights are there for each of them.
+TEST_F(DecodeCommand, TheMemoryThatIsNeededIsThatOfAllDevices) {
+  const std::string huge =
+      "decode configs/base.yml model_name=llama2-7b tokenizer_type=bytes max_target_length=1000000 ";
+  expect_error(huge, "25.10 GiB of weights and 976.56 GiB of KV cache");
+  expect_error(huge + "ici_context_autoregressive_parallelism=4", "100.41 GiB of weights and 976.56 GiB of KV cache");
+}
+
+/// What one set of weights is read at: this model's head is its embedding, so a token reads all of them.
+TEST_F(DecodeCommand, WeightsAreReadOncePerTokenHoweverManyDevicesThereAre) {
+  for (const std::string devices : {"1", "3"}) {
+    ASSERT_EQ(run(decode("prompt=abc max_target_length=80 ignore_eos=true --json - "
+                         "ici_context_autoregressive_parallelism=" +
+                         devices)),
+              0)
+        << err();
+    const Json report = Json::parse(out());
+    const Json& timings = report.at("timings");
+    EXPECT_NEAR(timings.at("weight_gigabytes_per_second").get<double>() /
+                    (timings.at("decode_tokens_per_second").get<double>() *
+                     report.at("memory").at("weight_bytes").get<double>() / 1e9),
+                1, 1e-9)
+        << devices;
+  }
+}
+
 TEST_F(DecodeCommand, TheAssertionOfMaxTextsFlow) {
   ASSERT_EQ(run(decode("prompt=abc max_target_length=70 --json -")), 0) << err();
   EXPECT_EQ(run(decode("prompt=abc max_target_length=70 autoregressive_decode_assert='something else'")), 1);

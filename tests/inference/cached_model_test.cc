@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engines/cpu/cpu_engine.h"
 #include "inference/forward_logits.h"
@@ -163,6 +164,40 @@ TEST_F(CachedModelTest, ALayerMayBeStoredInAnotherDtypeThanTheOthers) {
     const Logits expected = whole(all);
     EXPECT_GT(max_abs_difference(before, expected), kTolerance) << name << ": nothing was rounded";
     EXPECT_LE(max_abs_difference(cached(all, {}), expected), kTolerance) << name;
+  }
+}
+
+/// 72 positions are pages of 32, 24 rounded down and 16.
+TEST_F(CachedModelTest, AShortSequenceIsSharedAndNoDeviceAllocatesMoreThanItsPages) {
+  constexpr std::int64_t kLength = 72;
+  for (const std::string name : {"llama", "gemma3"}) {
+    open(name);
+    const Ids all = ids(kLength);
+    const Logits expected = whole(all);
+    for (const int devices : {2, 3, 4, 8}) {
+      DeviceRunOptions options;
+      options.devices = devices;
+      options.model.cache.max_length = kLength;
+      const CacheOptions cache = paged_cache(options.model, devices);
+      Logits result;
+      std::vector<std::int64_t> bytes(static_cast<std::size_t>(devices));
+      run_cached_model(shape(), weights(), options, [&](CachedModel& model, int device) {
+        const auto keep = [&](std::int64_t, std::span<const float> logits) {
+          if (device == 0) result.insert(result.end(), logits.begin(), logits.end());
+        };
+        model.prefill_all(0, std::span(all).first(40), keep);
+        for (std::size_t t = 40; t < all.size(); ++t) {
+          keep(0, model.step(std::vector<int>{0}, std::span(all).subspan(t, 1)).front());
+        }
+        EXPECT_EQ(model.cache().capacity(),
+                  std::max<std::int64_t>(1, local_positions(kLength, cache.page, device, devices)));
+        EXPECT_EQ(device<5, model.cache().capacity()> 1) << "8 devices, pages for 5";
+        bytes[static_cast<std::size_t>(device)] = model.cache().bytes();
+      });
+      EXPECT_LE(max_abs_difference(result, expected), kTolerance) << name << " on " << devices;
+      EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}),
+                cache_bytes(shape(), cache, kLength, devices));
+    }
   }
 }
 

@@ -46,7 +46,26 @@ TEST(KvCache, BytesAreThoseOfKeysValuesAndScales) {
   options.dtype = DType::int8;
   EXPECT_EQ(cache_bytes(shape, options, 300, 1), 3 * (512 + 100 + 512) * 2 * 2 * (8 + 4));
   options.dtype = DType::bfloat16;
-  EXPECT_EQ(cache_bytes(shape, options, 1000, 2), 3 * (512 + 100 + 512) * 2 * 2 * 8 * 2);
+  EXPECT_EQ(cache_bytes(shape, options, 1000, 2), 3 * (1000 + 2 * 100 + 1000) * 2 * 2 * 8 * 2) << "512 and 488";
+  options.max_length = 40;
+  options.page = 16;
+  EXPECT_EQ(cache_bytes(shape, options, 40, 5), 3 * (42 + 5 * 100 + 42) * 2 * 2 * 8 * 2) << "16, 16, 8, and 1 of none";
+}
+
+TEST(KvCache, EveryDeviceGetsAPageOfTheLongestSequenceWhereThatHas16PositionsForEach) {
+  EXPECT_EQ(page_size(512, 72, 1), 512) << "one device has no reason for less";
+  EXPECT_EQ(page_size(512, 2048, 2), 512);
+  EXPECT_EQ(page_size(512, 2048, 8), 256);
+  EXPECT_EQ(page_size(512, 72, 2), 32);
+  EXPECT_EQ(page_size(512, 72, 4), 16);
+  EXPECT_EQ(page_size(512, 72, 1024), 16);
+  EXPECT_EQ(page_size(5, 72, 4), 5) << "as wanted";
+  for (const int devices : {2, 3, 4, 7, 8}) {
+    for (std::int64_t length = 16 * devices; length < 700; ++length) {
+      const std::int64_t page = page_size(512, length, devices);
+      EXPECT_GT(local_positions(length, page, devices - 1, devices), 0) << length << " on " << devices;
+    }
+  }
 }
 
 /// The positions whose keys a query of the chunk sees, found by walking the arrays over a model of the cache: `slots`
