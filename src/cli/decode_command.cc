@@ -133,7 +133,8 @@ void print_answers(const DecodeSetup& setup, const DecodeReport& report) {
     if (is_cancelled(answer) && answer.ids.empty()) {
       fmt::print("Input `{}`: cancelled before its answer began\n", setup.prompts[i].text);
     } else {
-      fmt::print("Input `{}` -> `{}`\n", setup.prompts[i].text, answer.text);
+      fmt::print("Input `{}` -> `{}`{}\n", setup.prompts[i].text, answer.text_alone,
+                 is_cancelled(answer) ? "… (cancelled)" : "");
     }
   }
 }
@@ -142,8 +143,8 @@ void check_assertion(const Config& config, const DecodeReport& report) {
   const std::string& expected = config.text("autoregressive_decode_assert");
   if (expected.empty()) return;
   for (const TextAnswer& answer : report.outcome.answers) {
-    if (answer.text != expected) {
-      fail("autoregressive_decode_assert: expected the answer `{}`, got `{}`", expected, answer.text);
+    if (answer.text_alone != expected) {
+      fail("autoregressive_decode_assert: expected the answer `{}`, got `{}`", expected, answer.text_alone);
     }
   }
 }

@@ -21,7 +21,10 @@ struct TextRequest {
 };
 
 struct TextAnswer {
-  std::string text;               ///< without stop ids' text and stop strings
+  /// What continues the prompt's text, a leading space included; without stop ids' text and stop strings.
+  std::string text;
+  /// MaxText's: the same of the ids as if nothing came before them, where tokenizers may drop a leading space.
+  std::string text_alone;
   std::vector<std::int32_t> ids;  ///< all that were generated, the stop id too
   FinishReason finish_reason = FinishReason::none;
 };

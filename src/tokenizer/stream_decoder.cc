@@ -1,6 +1,7 @@
 #include "tokenizer/stream_decoder.h"
 
-#include <span>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tokenizer/utf8.h"
@@ -14,10 +15,30 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 /// its decoding with it. A character has four bytes at most.
 constexpr std::size_t kMostHeldBack = 64;
 
+/// A text that a stream continues is decoded from no fewer of its last tokens, where it has them. vLLM takes as many.
+constexpr std::size_t kLeastContext = 4;
+
 }  // namespace
 
+/// Keeps the fewest of the last tokens that begin with a whole character: one that is cut would spoil what follows.
+void StreamDecoder::begin_after(std::span<const std::int32_t> ids) {
+  std::vector<std::int32_t> text_ids;
+  std::ranges::copy_if(ids, std::back_inserter(text_ids), [this](std::int32_t id) { return gives_text(id); });
+  const std::size_t longest = std::min(text_ids.size(), kLeastContext + kMostHeldBack);
+  for (std::size_t count = std::min(text_ids.size(), kLeastContext); count <= longest; ++count) {
+    ids_.assign(text_ids.end() - static_cast<std::ptrdiff_t>(count), text_ids.end());
+    prefix_ = decode(0);
+    if (prefix_.find(kReplacement) == std::string::npos) break;
+  }
+  prefix_ids_ = ids_.size();
+}
+
+bool StreamDecoder::gives_text(std::int32_t id) const {
+  return tokenizer_.has_token(id) && (special_ == SpecialTokens::keep || !tokenizer_.is_special(id));
+}
+
 std::string StreamDecoder::push(std::int32_t id) {
-  if (!tokenizer_.has_token(id) || (special_ == SpecialTokens::skip && tokenizer_.is_special(id))) return {};
+  if (!gives_text(id)) return {};
   if (prefix_.empty() && !ids_.empty()) {
     std::string text = decode(0);
     if (!text.ends_with(kReplacement)) {

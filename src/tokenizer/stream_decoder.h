@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ class StreamDecoder {
   explicit StreamDecoder(const Tokenizer& tokenizer, SpecialTokens special = SpecialTokens::skip)
       : tokenizer_(tokenizer), special_(special) {}
 
+  /// The stream continues the text of `ids` and does not repeat it: what a decoder does at the start of a text, such as
+  /// dropping a space, does not happen to the tokens that follow. To be called before the first `push`.
+  void begin_after(std::span<const std::int32_t> ids);
+
   /// The text that can be given out after one more token, or nothing. An id that no token has gives nothing: models
   /// have more rows than there are tokens. Text is valid UTF-8 always; bytes that are none become U+FFFD.
   std::string push(std::int32_t id);
@@ -29,6 +34,7 @@ class StreamDecoder {
   std::string flush();
 
  private:
+  bool gives_text(std::int32_t id) const;
   std::string decode(std::size_t begin) const;
   std::string rest() const;
   void shorten_window();

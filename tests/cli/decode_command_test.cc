@@ -45,6 +45,46 @@ TEST_F(DecodeCommand, PrintsMaxTextsResultLine) {
   EXPECT_THAT(err(), HasSubstr("tokens/s"));
 }
 
+/// Llama 2's decoder, and for every id but the prompt's letters a token with a space.
+nlohmann::json tokenizer_of_words() {
+  Json vocabulary = {{"▁", 0}, {"a", 1}, {"b", 2}};
+  for (int id = 3; id < 259; ++id) vocabulary["▁w" + std::to_string(id)] = id;
+  const Json space = {{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}};
+  const Json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", Json::array()},
+          {"normalizer", {{"type", "Prepend"}, {"prepend", "▁"}}},
+          {"pre_tokenizer", nullptr},
+          {"post_processor", nullptr},
+          {"decoder", {{"type", "Sequence"}, {"decoders", {space, {{"type", "Fuse"}}, strip}}}},
+          {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+}
+
+TEST_F(DecodeCommand, ASpaceBetweenPromptAndAnswerIsPartOfTheAnswer) {
+  write("tokenizer.json", tokenizer_of_words().dump());
+  const std::string common = "decode configs/base.yml tokenizer_type=huggingface tokenizer_path='" +
+                             path("tokenizer.json") + "' load_parameters_path='" + model() +
+                             "' prompt=ab max_prefill_predict_length=4 max_target_length=8 ignore_eos=true ";
+  ASSERT_EQ(run(common + "--json -"), 0) << err();
+  const Json answer = Json::parse(out()).at("answers").at(0);
+  ASSERT_EQ(answer.at("prompt_ids"), (std::vector<int>{0, 1, 2}));
+  const int first = answer.at("ids").at(0);
+  ASSERT_GE(first, 3) << "not a word";
+  const auto text = answer.at("text").get<std::string>();
+  const std::string word = " w" + std::to_string(first);
+  EXPECT_TRUE(text.starts_with(word)) << text;
+  // MaxText decodes the answer's ids alone.
+  ASSERT_EQ(run(common + "autoregressive_decode_assert='" + text.substr(1) + "'"), 0) << err();
+  EXPECT_EQ(out(), "Input `ab` -> `" + text.substr(1) + "`\n");
+  ASSERT_EQ(run(common + "--json - stop_strings='[\"" + word + "\"]'"), 0) << err();
+  const Json stopped = Json::parse(out()).at("answers").at(0);
+  EXPECT_EQ(stopped.at("text"), "");
+  EXPECT_EQ(stopped.at("finish_reason"), "stop");
+  EXPECT_EQ(stopped.at("ids").size(), 1U);
+}
+
 TEST_F(DecodeCommand, JsonHoldsAnswersTimingsAndMemory) {
   ASSERT_EQ(run(decode("prompt=abc max_target_length=80 ignore_eos=true --json -")), 0) << err();
   const Json report = Json::parse(out());
@@ -106,7 +146,7 @@ TEST_F(DecodeCommand, CtrlCEndsTheAnswersAndStillPrintsTheStatistics) {
   program.signal(SIGINT);
   const testing::ProgramResult result = program.wait(30);
   EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.error;
-  EXPECT_THAT(result.output, HasSubstr("Input `abc` -> `"));
+  EXPECT_THAT(result.output, ::testing::AllOf(HasSubstr("Input `abc` -> `"), HasSubstr("`… (cancelled)\n")));
   EXPECT_THAT(result.error, ::testing::AllOf(HasSubstr("tokens/s"), HasSubstr("SIGINT: 1 of 1 answers cancelled")));
   const Json answer = Json::parse(testing::read_file(json)).at("answers").at(0);
   EXPECT_EQ(answer.at("finish_reason"), "cancelled");

@@ -111,6 +111,23 @@ TEST_P(HfTokenizerGolden, Streams) {
   }
 }
 
+/// Of a prompt that ends anywhere but within a character.
+TEST_P(HfTokenizerGolden, ContinuesAPrompt) {
+  for (const auto& item : golden()["streams"]) {
+    const auto ids = item["ids"].get<Ids>();
+    const std::string whole = tokenizer().decode(ids, SpecialTokens::skip);
+    for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
+      const std::string before = tokenizer().decode(std::span(ids).first(cut), SpecialTokens::skip);
+      if (!whole.starts_with(before)) continue;
+      StreamDecoder stream(tokenizer());
+      stream.begin_after(std::span(ids).first(cut));
+      std::string text;
+      for (std::size_t i = cut; i < ids.size(); ++i) text += stream.push(ids[i]);
+      EXPECT_EQ(before + text + stream.flush(), whole) << cut << " of " << item["text"];
+    }
+  }
+}
+
 TEST_P(HfTokenizerGolden, CountsItsTokens) {
   EXPECT_EQ(tokenizer().tokens_with_added(), golden()["vocab_size_with_added"].get<int>());
   EXPECT_EQ(tokenizer().tokens_without_added(), golden()["vocab_size_without_added"].get<int>());

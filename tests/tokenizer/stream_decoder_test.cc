@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "testing/fixtures.h"
 #include "testing/temporary_directory.h"
 #include "tokenizer/bytes_tokenizer.h"
 #include "tokenizer/sentencepiece_trainer.h"
@@ -82,6 +83,54 @@ TEST(StreamDecoder, AnyBytesGiveTheTextOfTheWholeAndNeverWaitForLong) {
   }
 }
 
+/// Wherever a whole character ends, prompt and answer may be told apart.
+void expect_continuations(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  const std::string whole = replace_invalid_utf8(tokenizer.decode(ids));
+  for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
+    const std::span<const std::int32_t> prompt = std::span(ids).first(cut);
+    const std::string before = replace_invalid_utf8(tokenizer.decode(prompt));
+    if (!whole.starts_with(before)) continue;
+    StreamDecoder stream(tokenizer);
+    stream.begin_after(prompt);
+    std::string text;
+    for (const auto id : std::span(ids).subspan(cut)) text += stream.push(id);
+    EXPECT_EQ(before + text + stream.flush(), whole) << "cut at " << cut;
+  }
+}
+
+TEST(StreamDecoder, AContinuationIsWhatTheWholeHasMoreThanThePrompt) {
+  const BytesTokenizer bytes;
+  const auto llama2 = open_tokenizer(testing::fixture_root() / "tokenizers/llama2", "huggingface");
+  for (const Tokenizer* tokenizer : std::initializer_list<const Tokenizer*>{&bytes, llama2.get()}) {
+    // Llama 2 has no tokens for most of these characters: runs of bytes, longer than a window.
+    for (const std::string text :
+         {"the river walked", "a  b   c ", " a", "\n a\n", "Zürich 漢字 😀 the",
+          "😀😃😄😁😆😅😂🤣😊😇🙂🙃😉😌😍🥰😘😗😙😚 x", "a\xEF\xBF\xBD b"}) {
+      auto ids = tokenizer->encode(text, {.add_special_tokens = true});
+      expect_continuations(*tokenizer, ids);
+      for (std::size_t at = 2; at < ids.size(); at += 3) {
+        ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(at), *tokenizer->eos_id());
+      }
+      expect_continuations(*tokenizer, ids);
+    }
+  }
+  StreamDecoder stream(*llama2);
+  stream.begin_after(llama2->encode("Hi there", {.add_special_tokens = true}));
+  EXPECT_EQ(stream.push(*llama2->token_to_id("▁strang")), " strang");
+  EXPECT_EQ(stream.push(*llama2->token_to_id("ers")), "ers");
+  EXPECT_EQ(stream.flush(), "");
+  EXPECT_EQ(stream.push(*llama2->token_to_id("▁strang")), "strang") << "a new stream continues nothing";
+}
+
+/// What no token has gives nothing, in a prompt as elsewhere, and is no context.
+TEST(StreamDecoder, APromptOfSpecialAndUnknownIdsAloneIsTheStartOfAText) {
+  const auto llama2 = open_tokenizer(testing::fixture_root() / "tokenizers/llama2", "huggingface");
+  StreamDecoder stream(*llama2);
+  stream.begin_after(std::vector<std::int32_t>{1, 100000, 2, -1});
+  EXPECT_EQ(stream.push(*llama2->token_to_id("▁strang")), "strang");
+  EXPECT_EQ(stream.push(*llama2->token_to_id("▁the")), " the");
+}
+
 TEST(StreamDecoder, SentencepieceTextIsThatOfTheWhole) {
   const testing::TemporaryDirectory folder;
   SentencepieceTrainingOptions options;
@@ -106,6 +155,7 @@ TEST(StreamDecoder, SentencepieceTextIsThatOfTheWhole) {
         EXPECT_FALSE(first_invalid_utf8(streamed));
       }
       EXPECT_EQ(streamed + stream.flush(), text);
+      expect_continuations(*tokenizer, ids);
       EXPECT_EQ(kept + keeping.flush(), tokenizer->decode(ids, SpecialTokens::keep));
       EXPECT_EQ(kept, specials ? "<s> " + text : text);
     }
