@@ -73,6 +73,8 @@ Speeds speeds_of(const DecodeReport& report) {
   return speeds;
 }
 
+bool is_greedy(const DecodeSetup& setup) { return setup.requests.front().sampling.greedy; }
+
 Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Speeds& speeds) {
   Json answers = Json::array();
   for (std::size_t i = 0; i < setup.prompts.size(); ++i) {
@@ -86,7 +88,7 @@ Json json_report(const DecodeSetup& setup, const DecodeReport& report, const Spe
   const GenerationTimes& times = report.outcome.times;
   return {{"answers", answers},
           {"load_parameters_path", setup.files.directory.string()},
-          {"seed", setup.sampling_seed},
+          {"seed", is_greedy(setup) ? Json() : Json(setup.sampling_seed)},
           {"random_weights", setup.files.weights == nullptr},
           {"timings",
            {{"load_seconds", report.load_seconds},
@@ -121,7 +123,7 @@ void print_statistics(const DecodeSetup& setup, const DecodeReport& report, cons
   fmt::print(stderr, "; KV cache {:.1f} MiB, peak memory {:.1f} MiB\n",
              static_cast<double>(report.cache_bytes) / 1048576.0,
              static_cast<double>(report.peak_resident_bytes) / 1048576.0);
-  if (!setup.requests.front().sampling.greedy) fmt::print(stderr, "decode_sampling_seed={}\n", setup.sampling_seed);
+  if (!is_greedy(setup)) fmt::print(stderr, "decode_sampling_seed={}\n", setup.sampling_seed);
 }
 
 bool is_cancelled(const TextAnswer& answer) { return answer.finish_reason == FinishReason::cancelled; }

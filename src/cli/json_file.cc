@@ -1,5 +1,6 @@
 #include "cli/json_file.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,29 @@
 #include "base/error.h"
 
 namespace maxtext {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool is_scalar(const Json& value) { return !value.is_structured(); }
+
+/// Indented by 2 as Json::dump does it, but arrays of scalars, such as token ids, are one line.
+void print(std::ostream& out, const Json& value, const std::string& margin) {
+  if (is_scalar(value) || value.empty() || (value.is_array() && std::ranges::all_of(value, is_scalar))) {
+    out << value.dump();
+    return;
+  }
+  out << (value.is_object() ? "{" : "[");
+  std::string_view separator = "\n";
+  for (const auto& [key, element] : value.items()) {
+    out << std::exchange(separator, ",\n") << margin << "  ";
+    if (value.is_object()) out << Json(key).dump() << ": ";
+    print(out, element, margin + "  ");
+  }
+  out << "\n" << margin << (value.is_object() ? "}" : "]");
+}
+
+}  // namespace
 
 JsonFile::JsonFile(std::string path, const std::function<InputFiles()>& list_inputs) : path_(std::move(path)) {
   if (path_.empty() || is_standard_output()) return;
@@ -17,11 +41,13 @@ JsonFile::JsonFile(std::string path, const std::function<InputFiles()>& list_inp
 void JsonFile::write(const nlohmann::ordered_json& report) {
   if (path_.empty()) return;
   if (is_standard_output()) {
-    std::cout << report.dump(2) << "\n";
+    print(std::cout, report, "");
+    std::cout << "\n";
     return;
   }
   std::ofstream file(path_);
-  file << report.dump(2) << "\n";
+  print(file, report, "");
+  file << "\n";
   file.close();
   if (!file) fail("--json {}: writing failed", path_);
 }

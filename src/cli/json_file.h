@@ -19,7 +19,8 @@ class JsonFile {
   /// Then nothing else may be printed there.
   bool is_standard_output() const { return path_ == "-"; }
 
-  /// Replaces the file by the report, indented; nothing without a path. Throws Error when that fails.
+  /// Replaces the file by the report, indented, arrays of numbers on one line; nothing without a path. Throws Error
+  /// when that fails.
   void write(const nlohmann::ordered_json& report);
 
  private:

@@ -42,6 +42,7 @@ bool wait_for_handler(pid_t process, int signal) {
 TEST_F(DecodeCommand, PrintsMaxTextsResultLine) {
   ASSERT_EQ(run(decode("prompt='I love to' max_target_length=80 ignore_eos=true")), 0) << err();
   EXPECT_THAT(out(), HasSubstr("Input `I love to` -> `"));
+  EXPECT_TRUE(out().ends_with("`\n")) << out();
   EXPECT_THAT(err(), HasSubstr("tokens/s"));
 }
 
@@ -92,6 +93,9 @@ TEST_F(DecodeCommand, JsonHoldsAnswersTimingsAndMemory) {
   EXPECT_EQ(answer.at("prompt"), "abc");
   EXPECT_EQ(answer.at("finish_reason"), "length");
   EXPECT_EQ(answer.at("ids").size() + answer.at("prompt_ids").size(), 80U);
+  const std::string ids = answer.at("ids").dump();
+  EXPECT_EQ(std::ranges::count(ids, ','), 75);
+  EXPECT_THAT(out(), HasSubstr("\n      \"ids\": " + ids + ",\n")) << "one line";
   EXPECT_GT(report.at("memory").at("kv_cache_bytes").get<std::int64_t>(), 0);
 }
 
@@ -200,6 +204,12 @@ TEST_F(DecodeCommand, TheSameSeedGivesTheSameAnswerAndIsPrinted) {
   EXPECT_THAT(err(), HasSubstr("decode_sampling_seed=" + std::to_string(seed)));
   ASSERT_EQ(run(sampled + " decode_sampling_seed=" + std::to_string(seed)), 0) << err();
   EXPECT_EQ(Json::parse(out()).at("answers"), first.at("answers"));
+}
+
+TEST_F(DecodeCommand, AGreedyAnswerHasNoSeed) {
+  ASSERT_EQ(run(decode("prompt=abc max_target_length=65 --json -")), 0) << err();
+  EXPECT_TRUE(Json::parse(out()).at("seed").is_null());
+  EXPECT_THAT(err(), ::testing::Not(HasSubstr("decode_sampling_seed")));
 }
 
 TEST_F(DecodeCommand, TemperaturesNear0AreGreedyAndPenaltiesOutOfRangeRefused) {
