@@ -109,7 +109,8 @@ TEST_F(OtherKeys, ThePartsOfRoPEAreComparedOneByOne) {
   }
   for (const std::string wrong : {"rope_scaling_factor=8", "beta_fast=32", "beta_slow=1", "rope_truncate=false",
                                   "rope_attention_scaling=false", "rope_linear_scaling_factor=2"}) {
-    EXPECT_THAT(refusal("llama", wrong), ::testing::HasSubstr(": " + wrong + " (command line): its config.json gives "));
+    EXPECT_THAT(refusal("llama", wrong),
+                ::testing::HasSubstr(": " + wrong + " (command line): its config.json gives "));
   }
 }
 
