@@ -106,9 +106,8 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_thre
   dry_step(setup, plan, engine, [&] { engine.reset_records(); });
   Json report;
   Json mesh;
-  for (int i = 0; i < kAxisCount; ++i) {
-    const auto axis = static_cast<Axis>(i);
-    mesh[std::string(axis_name(axis))] = setup.mesh.size(axis);
+  for (std::size_t i = 0; i < kConfiguredAxes.size(); ++i) {
+    mesh[std::string(configured_axis_name(i))] = setup.mesh.size(kConfiguredAxes[i]);
   }
   report["devices"] = setup.mesh.device_count();
   report["mesh"] = mesh;

@@ -7,9 +7,11 @@
 namespace maxtext {
 
 std::string_view axis_name(Axis axis) {
-  constexpr std::array<std::string_view, kAxisCount> kNames{"data", "fsdp", "context", "tensor"};
+  constexpr std::array<std::string_view, kAxisCount> kNames{"data", "fsdp", "context", "tensor", "kv_replica"};
   return kNames[static_cast<std::size_t>(axis)];
 }
+
+std::string_view configured_axis_name(std::size_t index) { return axis_name(static_cast<Axis>(index)); }
 
 std::string to_string(AxisSet axes) {
   std::string text;
@@ -22,11 +24,13 @@ std::string to_string(AxisSet axes) {
   return text;
 }
 
-Mesh::Mesh(std::array<int, kAxisCount> sizes) : sizes_(sizes) {
+Mesh::Mesh(std::array<int, 4> sizes, int kv_replicas) : sizes_{sizes[0], sizes[1], sizes[2], sizes[3], kv_replicas} {
   for (int i = 0; i < kAxisCount; ++i) {
     const int size = sizes_[static_cast<std::size_t>(i)];
     if (size < 1) fail("mesh axis {} has size {}; it must be at least 1", axis_name(static_cast<Axis>(i)), size);
   }
+  if (sizes[3] % kv_replicas != 0) fail("a tensor axis of {} has no {} replicas of KV heads", sizes[3], kv_replicas);
+  sizes_[static_cast<std::size_t>(Axis::tensor)] = sizes[3] / kv_replicas;
 }
 
 int Mesh::size(AxisSet axes) const {

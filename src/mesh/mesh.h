@@ -10,8 +10,10 @@
 namespace maxtext {
 
 /// The axes of the mesh, outermost first, in MaxText's order. An axis' size is its dcn part times its ici part.
-enum class Axis : std::uint8_t { data, fsdp, context, tensor };
-inline constexpr int kAxisCount = 4;
+/// Tensor parallelism beyond the number of KV heads is two axes: along `tensor` devices hold different KV heads, along
+/// `kv_replica` the same one. Everything else is cut over both (kTensorAxes).
+enum class Axis : std::uint8_t { data, fsdp, context, tensor, kv_replica };
+inline constexpr int kAxisCount = 5;
 
 std::string_view axis_name(Axis axis);
 
@@ -33,6 +35,13 @@ class AxisSet {
 
 constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 
+/// The axes of tensor parallelism.
+inline constexpr AxisSet kTensorAxes = Axis::tensor | Axis::kv_replica;
+/// The axes that configurations name, outermost first.
+inline constexpr std::array<AxisSet, 4> kConfiguredAxes{Axis::data, Axis::fsdp, Axis::context, kTensorAxes};
+/// Their names: data, fsdp, context, tensor.
+std::string_view configured_axis_name(std::size_t index);
+
 /// "fsdp+context".
 std::string to_string(AxisSet axes);
 
@@ -41,8 +50,9 @@ using Coordinates = std::array<int, kAxisCount>;
 /// A box of devices, numbered row-major over the axes in the order of Axis.
 class Mesh {
  public:
-  /// `sizes[axis]` devices along each axis, each at least 1.
-  explicit Mesh(std::array<int, kAxisCount> sizes);
+  /// Devices along data, fsdp, context and tensor (both of kTensorAxes), each at least 1. `kv_replicas` divides the
+  /// last: so many devices hold the same KV heads. Throws Error for other numbers.
+  explicit Mesh(std::array<int, 4> sizes, int kv_replicas = 1);
 
   int size(Axis axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
   int size(AxisSet axes) const;

@@ -47,9 +47,9 @@ Devices make_devices(const Config& config, const Mesh& mesh, bool launched) {
 std::string mesh_in_words(const Mesh& mesh) {
   if (mesh.device_count() == 1) return "1 device";
   std::vector<std::string> axes;
-  for (int i = 0; i < kAxisCount; ++i) {
-    const auto axis = static_cast<Axis>(i);
-    if (mesh.size(axis) > 1) axes.push_back(fmt::format("{} {}", axis_name(axis), mesh.size(axis)));
+  for (std::size_t i = 0; i < kConfiguredAxes.size(); ++i) {
+    const int size = mesh.size(kConfiguredAxes[i]);
+    if (size > 1) axes.push_back(fmt::format("{} {}", configured_axis_name(i), size));
   }
   return fmt::format("{} devices ({})", mesh.device_count(), fmt::join(axes, ", "));
 }

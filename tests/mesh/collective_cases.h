@@ -168,12 +168,12 @@ inline std::vector<CollectiveCase> all_cases(AxisSet axes, const std::vector<std
   return cases;
 }
 
-/// The 16 subsets of the axes.
+/// The 16 subsets of the configured axes.
 inline std::vector<AxisSet> all_axis_sets() {
   std::vector<AxisSet> sets;
-  for (unsigned bits = 0; bits < (1U << static_cast<unsigned>(kAxisCount)); ++bits) {
+  for (unsigned bits = 0; bits < (1U << kConfiguredAxes.size()); ++bits) {
     AxisSet set;
-    for (unsigned i = 0; i < static_cast<unsigned>(kAxisCount); ++i) {
+    for (unsigned i = 0; i < kConfiguredAxes.size(); ++i) {
       if ((bits & (1U << i)) != 0) set = set | AxisSet(static_cast<Axis>(i));
     }
     sets.push_back(set);
