@@ -10,7 +10,10 @@ Variable apply_one(Op op, std::vector<Variable> inputs, std::string name = {}) {
 
 }  // namespace
 
-Variable embedding(Variable table, Variable ids) { return apply_one(Embedding{}, {table, ids}); }
+Variable embedding(Variable table, Variable ids, Variable first_row) {
+  if (!first_row.defined()) return apply_one(Embedding{}, {table, ids});
+  return apply_one(Embedding{}, {table, ids, first_row});
+}
 
 Variable linear(Variable x, Variable weight, std::string name) {
   return apply_one(Linear{}, {x, weight}, std::move(name));

@@ -8,7 +8,8 @@
 
 namespace maxtext {
 
-Variable embedding(Variable table, Variable ids);
+/// `first_row`: of a table that is a part of a larger one; undefined for a whole one.
+Variable embedding(Variable table, Variable ids, Variable first_row = {});
 Variable linear(Variable x, Variable weight, std::string name = {});
 Variable linear(Variable x, Variable weight, Variable bias, std::string name = {});
 Variable rms_norm(Variable x, Variable weight, double epsilon, double weight_offset = 0);

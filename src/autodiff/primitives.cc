@@ -13,7 +13,7 @@ constexpr std::uint32_t bit(int index) { return 1U << static_cast<unsigned>(inde
 // ---- what each pullback reads ----
 
 struct NeedsOf {
-  PullbackNeeds operator()(const Embedding&) const { return {.inputs = bit(1)}; }
+  PullbackNeeds operator()(const Embedding&) const { return {.inputs = bit(1) | bit(2)}; }
   PullbackNeeds operator()(const Linear&) const { return {.inputs = bit(0) | bit(1)}; }
   PullbackNeeds operator()(const RmsNorm&) const { return {.inputs = bit(0) | bit(1)}; }
   PullbackNeeds operator()(const Rope&) const { return {.inputs = bit(1) | bit(2)}; }
@@ -50,8 +50,9 @@ void add_linear_input(Pullback& p, int input, const Tensor& dy, const Tensor& we
 void pull(const Embedding&, Pullback& p) {
   if (!p.wants(0)) return;
   const auto [destination, accumulate] = p.gradient_destination(0);
-  p.finish_gradient(
-      0, p.engine().apply_one(EmbeddingBackward{.accumulate = accumulate}, {p.cotangent(0), p.input(1), destination}));
+  std::vector<Tensor> inputs{p.cotangent(0), p.input(1), destination};
+  if (p.input_count() == 3) inputs.push_back(p.input(2));
+  p.finish_gradient(0, p.engine().apply(EmbeddingBackward{.accumulate = accumulate}, inputs)[0]);
 }
 
 /// The weight first: its gradient is the last to read x, whose memory is then free for that of dx.

@@ -85,6 +85,28 @@ TEST(Graph, APlanIsRunAgainWithOtherLeaves) {
   EXPECT_THAT([&] { graph.forward(plan); }, ThrowsMessage<Error>(HasSubstr("not bound")));
 }
 
+/// With and without the row where a part of a table begins.
+TEST(Graph, EmbeddingsGradientGoesToTheRowsOfItsPart) {
+  CpuDevice device;
+  const std::vector<double> dy = random_values<double>(3 * 2, 1);
+  for (const std::int32_t first : {0, 4}) {
+    Graph graph(*device);
+    GradientSlot slot;
+    const Variable table = graph.parameter(random<double>(*device, {3, 2}, 2), &slot);
+    const std::vector<std::int32_t> ids{first + 2, first == 0 ? 1 : 3, first + 2};
+    const Variable id = graph.constant(put(*device, {3}, ids));
+    const Variable begin = first == 0 ? Variable() : graph.constant(put(*device, {}, std::vector<std::int32_t>{first}));
+    const Variable y = embedding(table, id, begin);
+    const RematPolicy policy;
+    graph.forward({y}, &policy);
+    graph.backward({y}, {put(*device, {3, 2}, dy)}, {});
+    // Token 1 is looked up in the whole table only.
+    const std::vector<double> row1 = first == 0 ? std::vector{dy[2], dy[3]} : std::vector{0.0, 0.0};
+    EXPECT_EQ(get<double>(*device, slot.destination),
+              (std::vector<double>{0, 0, row1[0], row1[1], dy[0] + dy[4], dy[1] + dy[5]}));
+  }
+}
+
 TEST(Graph, ResidualsDoNotCorruptSharedCotangents) {
   CpuDevice device;
   const Tensor x = whole_numbers(*device, 1);

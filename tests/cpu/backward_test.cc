@@ -170,6 +170,20 @@ TEST_F(Backward, Embedding) {
   expect_gradient(device->apply_one(EmbeddingBackward{}, {in[0], ids, in[1]}), expected, "dtable");
 }
 
+TEST_F(Backward, EmbeddingOfAPartOfTheTable) {
+  const Argument table = argument({3, 2}, 1), dy = argument({7, 2}, 2), before = argument({3, 2}, 3);
+  const Tensor ids = put(*device, {7}, std::vector<std::int32_t>{4, 1, 3, 5, 0, 6, 4});
+  const Tensor first = put(*device, {}, std::vector<std::int32_t>{3});
+  const Doubles stored = numeric(maxtext::Embedding{}, {table}, 0, dy.values, {ids, first});
+  Doubles added = stored;
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] += before.values[i];
+  for (const bool accumulate : {true, false}) {
+    const std::vector<Tensor> in = tensors<double>({dy, before});
+    expect_gradient(device->apply_one(EmbeddingBackward{accumulate}, {in[0], ids, in[1], first}),
+                    accumulate ? added : stored, "dtable");
+  }
+}
+
 TEST_F(Backward, EmbeddingAddsInTheOrderOfTokens) {
   // In float32 (1e8 + 1) - 1e8 is 0 and (1e8 - 1e8) + 1 is 1: only the order of tokens gives these.
   const Tensor ids = put(*device, {3}, std::vector<std::int32_t>{0, 0, 0});

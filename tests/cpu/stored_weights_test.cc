@@ -132,6 +132,17 @@ TEST_P(StoredWeights, EmbeddingGivesTheStoredRows) {
       ::testing::ThrowsMessage<Error>("embedding: id 11 at 1 is not within [0, 11)"));
 }
 
+TEST_P(StoredWeights, EmbeddingOfAPartOfTheTable) {
+  CpuDevice device(2);
+  const Parameter table = parameter(*device, {4, 37}, stored, 1);
+  const Tensor ids = put(*device, {3}, std::vector<std::int32_t>{9, 12, 13});
+  const Tensor first = put(*device, {}, std::vector<std::int32_t>{9});
+  Floats expected(3 * 37, 0.0F);
+  std::copy_n(table.values.begin(), 37, expected.begin());
+  std::copy_n(table.values.begin() + 3 * 37, 37, expected.begin() + 37);
+  EXPECT_TRUE(bitwise_equal(get<float>(*device, device->apply_one(Embedding{}, {table.tensor, ids, first})), expected));
+}
+
 TEST_P(StoredWeights, NormsAreThoseOfTheStoredValues) {
   CpuDevice device(2);
   // Rows of a hidden state, and of the heads of queries.

@@ -36,16 +36,43 @@ TokensById sort_by_id(std::int64_t count, const std::int32_t* ids) {
   return sorted;
 }
 
-/// Rows of a table as it is stored.
-void widen_rows(Inputs inputs, const Tensor& output) {
-  const WeightRows& kernels = weight_rows(active_instruction_set(), inputs[0].dtype());
-  const std::int64_t width = inputs[0].dim(1);
-  const std::int64_t row_bytes = width * dtype_size(inputs[0].dtype());
-  const auto* const table = data<std::byte>(inputs[0]);
-  const auto* const ids = data<std::int32_t>(inputs[1]);
-  auto* const y = data<float>(output);
-  for_rows(inputs[1].elements(), width,
-           [&](std::int64_t i) { kernels.widen(table + ids[i] * row_bytes, width, y + i * width); });
+/// Where ids lie in a table, which is a part of a larger one if the input `at` gives its first row.
+class TableRows {
+ public:
+  TableRows(std::string_view op, Inputs inputs, std::size_t at, const Tensor& ids, std::int64_t rows)
+      : ids_(data<std::int32_t>(ids)), rows_(rows) {
+    if (inputs.size() > at) {
+      first_ = *data<std::int32_t>(inputs[at]);
+    } else {
+      check_ids(op, ids.elements(), ids_, rows);
+    }
+  }
+
+  const std::int32_t* ids() const { return ids_; }
+  /// The row that token i's id has in this table; negative where another one has it.
+  std::int64_t row_of(std::int64_t i) const {
+    const std::int64_t row = ids_[i] - first_;
+    return row < rows_ ? row : -1;
+  }
+
+ private:
+  const std::int32_t* ids_;
+  std::int64_t rows_;
+  std::int64_t first_ = 0;
+};
+
+/// y = the rows of the table by `copy(row, y's row)`, zeros where another table has them.
+template <typename T, typename Copy>
+void look_up(std::int64_t count, std::int64_t width, const TableRows& rows, T* y, Copy copy) {
+  for_rows(count, width, [&](std::int64_t i) {
+    const std::int64_t row = rows.row_of(i);
+    T* const to = y + i * width;
+    if (row < 0) {
+      std::fill_n(to, width, T{0});
+    } else {
+      copy(row, to);
+    }
+  });
 }
 
 }  // namespace
@@ -53,22 +80,26 @@ void widen_rows(Inputs inputs, const Tensor& output) {
 void run(CpuContext& /*context*/, const Embedding& op, Inputs inputs, Outputs outputs) {
   const std::int64_t count = inputs[1].elements();
   const std::int64_t width = inputs[0].dim(1);
-  const auto* ids = data<std::int32_t>(inputs[1]);
-  check_ids(op.name, count, ids, inputs[0].dim(0));
-  if (inputs[0].dtype() != outputs[0].dtype()) return widen_rows(inputs, outputs[0]);
+  const TableRows rows(op.name, inputs, 2, inputs[1], inputs[0].dim(0));
+  if (inputs[0].dtype() != outputs[0].dtype()) {  // as it is stored
+    const WeightRows& kernels = weight_rows(active_instruction_set(), inputs[0].dtype());
+    const std::int64_t row_bytes = width * dtype_size(inputs[0].dtype());
+    const auto* const table = data<std::byte>(inputs[0]);
+    return look_up(count, width, rows, data<float>(outputs[0]),
+                   [&](std::int64_t row, float* to) { kernels.widen(table + row * row_bytes, width, to); });
+  }
   with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
-    const T* table = data<T>(inputs[0]);
-    T* y = data<T>(outputs[0]);
-    for_rows(count, width, [&](std::int64_t i) { std::copy_n(table + ids[i] * width, width, y + i * width); });
+    const T* const table = data<T>(inputs[0]);
+    look_up(count, width, rows, data<T>(outputs[0]),
+            [&](std::int64_t row, T* to) { std::copy_n(table + row * width, width, to); });
   });
 }
 
 void run(CpuContext& /*context*/, const EmbeddingBackward& op, Inputs inputs, Outputs outputs) {
   const std::int64_t count = inputs[1].elements();
   const std::int64_t width = inputs[2].dim(1);
-  const auto* ids = data<std::int32_t>(inputs[1]);
-  check_ids(op.name, count, ids, inputs[2].dim(0));
-  const TokensById sorted = sort_by_id(count, ids);
+  const TableRows table(op.name, inputs, 3, inputs[1], inputs[2].dim(0));
+  const TokensById sorted = sort_by_id(count, table.ids());
   with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
     const auto& loops = vector_loops<T>();
     const T* dy = data<T>(inputs[0]);
@@ -83,9 +114,11 @@ void run(CpuContext& /*context*/, const EmbeddingBackward& op, Inputs inputs, Ou
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::int64_t r = 0; r < runs; ++r) {
       const auto at = static_cast<std::size_t>(r);
+      const std::int64_t place = table.row_of(sorted.places[static_cast<std::size_t>(sorted.run_begins[at])]);
+      if (place < 0) continue;
+      T* const row = gradient + place * width;
       for (std::int64_t i = sorted.run_begins[at]; i < sorted.run_begins[at + 1]; ++i) {
         const std::int64_t token = sorted.places[static_cast<std::size_t>(i)];
-        T* row = gradient + ids[token] * width;
         loops.add(width, row, dy + token * width, row);
       }
     }
