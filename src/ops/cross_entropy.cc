@@ -1,6 +1,16 @@
 #include "ops/cross_entropy.h"
 
+#include <algorithm>
+
 namespace maxtext {
+
+std::int64_t cross_entropy_chunk_tokens(std::int64_t wanted, std::int64_t vocabulary, std::int64_t element_bytes,
+                                        std::int64_t alive) {
+  constexpr std::int64_t kMostLogitBytes = std::int64_t{256} << 20;
+  constexpr std::int64_t kLeastChunkTokens = 256;
+  const std::int64_t affordable = kMostLogitBytes / (alive * vocabulary * element_bytes) / 32 * 32;
+  return std::min(wanted, std::max(affordable, kLeastChunkTokens / alive));
+}
 
 std::vector<OutputSpec> LinearCrossEntropy::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {with_gradient ? 6U : 5U});

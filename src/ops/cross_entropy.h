@@ -1,12 +1,18 @@
 // The output projection fused with cross-entropy: logits exist for one chunk of tokens at a time.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "ops/op_types.h"
 
 namespace maxtext {
+
+/// Tokens whose logits, for `vocabulary` rows of the head, exist at a time: `wanted`, or fewer, so that the logits of
+/// `alive` chunks stay within 256 MiB together, unless that would take less than 256 tokens in all.
+std::int64_t cross_entropy_chunk_tokens(std::int64_t wanted, std::int64_t vocabulary, std::int64_t element_bytes,
+                                        std::int64_t alive = 1);
 
 /// Inputs: hidden [..., E], weight [V, E], targets int32 [...], target_weights float32 [...],
 /// inverse_denominator float32 [] (1 / Σ of target weights over all devices and micro-batches),

@@ -22,6 +22,16 @@ std::vector<OutputSpec> SoftCap::infer(InputSpecs inputs) const {
   return {{.spec = inputs[0], .aliases_input = in_place ? 0 : -1}};
 }
 
+std::vector<OutputSpec> MaskRows::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {2});
+  const TensorSpec& x = inputs[0];
+  require_floating(x.dtype, name, inputs);
+  require_shape(!x.shape.empty(), name, inputs, "x must be [..., N]");
+  const Shape rows(x.shape.begin(), x.shape.end() - 1);
+  require_shape(inputs[1] == TensorSpec{rows, DType::float32}, name, inputs, "weights must be float32 [...]");
+  return {{.spec = x}};
+}
+
 std::vector<OutputSpec> Cast::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {1});
   require_floating(inputs[0].dtype, name, inputs);

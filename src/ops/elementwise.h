@@ -31,6 +31,13 @@ struct SoftCap {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
+/// (x [..., N], weights float32 [...]) -> the rows of x, but zeros where the weight is 0, whatever lies there (NaN,
+/// too).
+struct MaskRows {
+  static constexpr std::string_view name = "mask_rows";
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
 /// (x) -> x in another floating-point dtype, rounded to nearest even.
 struct Cast {
   static constexpr std::string_view name = "cast";

@@ -18,6 +18,7 @@
 #include "ops/merge_states.h"
 #include "ops/normalization.h"
 #include "ops/optimizer.h"
+#include "ops/parallel_cross_entropy.h"
 #include "ops/reduction.h"
 #include "ops/rope.h"
 
@@ -25,9 +26,10 @@ namespace maxtext {
 
 using Op = std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward,
                         RmsNorm, RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale,
-                        SoftCap, Cast, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares,
-                        LinearCrossEntropy, AttentionForward, AttentionBackward, DecodeAttention, MergeStates,
-                        CacheAppend, CacheRead, AllGather, ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
+                        SoftCap, MaskRows, Cast, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares,
+                        LinearCrossEntropy, LogitStatistics, CrossEntropyFromStatistics, AttentionForward,
+                        AttentionBackward, DecodeAttention, MergeStates, CacheAppend, CacheRead, AllGather,
+                        ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
 
 std::string_view op_name(const Op& op);
 

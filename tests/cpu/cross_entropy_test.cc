@@ -5,117 +5,14 @@
 #include <cstdint>
 #include <limits>
 
-#include "cpu/device.h"
-#include "testing/compare.h"
+#include "cpu/cross_entropy_case.h"
 
 namespace maxtext::testing {
 namespace {
 
-using Doubles = std::vector<double>;
-
-struct Case {
-  std::int64_t tokens = 0, width = 0, vocabulary = 0;
-  Doubles hidden, weight, destination;
-  std::vector<std::int32_t> targets;
-  std::vector<float> weights;
-  float inverse_denominator = 0.125F;
-};
-
-Case make_case(std::int64_t tokens, std::int64_t width, std::int64_t vocabulary) {
-  Case c{tokens,
-         width,
-         vocabulary,
-         random_values<double>(tokens * width, 1),
-         random_values<double>(vocabulary * width, 2),
-         random_values<double>(vocabulary * width, 3),
-         {},
-         {}};
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    c.targets.push_back(static_cast<std::int32_t>(t * 7 % vocabulary));
-    c.weights.push_back(t % 3 == 1 ? 0.0F : 0.5F + static_cast<float>(t % 2));
-  }
-  return c;
-}
-
-/// sums, nll, dhidden, destination.
-template <typename T>
-std::vector<Tensor> run_case(Engine& engine, const Case& c, const LinearCrossEntropy& op) {
-  const auto narrow = [](const Doubles& values) { return std::vector<T>(values.begin(), values.end()); };
-  std::vector<Tensor> inputs{put(engine, {c.tokens, c.width}, narrow(c.hidden)),
-                             put(engine, {c.vocabulary, c.width}, narrow(c.weight)), put(engine, {c.tokens}, c.targets),
-                             put(engine, {c.tokens}, c.weights),
-                             put(engine, {}, std::vector<float>{c.inverse_denominator})};
-  if (op.with_gradient) inputs.push_back(put(engine, {c.vocabulary, c.width}, narrow(c.destination)));
-  return engine.apply(op, inputs);
-}
-
-struct Expected {
-  Doubles sums{0, 0}, nll, dhidden, dweight;
-};
-
-Expected reference(const Case& c, double z_multiplier, double softcap = 0) {
-  Expected e;
-  e.dhidden.assign(c.hidden.size(), 0);
-  e.dweight.assign(c.weight.size(), 0);
-  const auto width = static_cast<std::size_t>(c.width), vocabulary = static_cast<std::size_t>(c.vocabulary);
-  for (std::size_t t = 0; t < c.targets.size(); ++t) {
-    const double w = c.weights[t];
-    if (w == 0) {
-      e.nll.push_back(0);
-      continue;
-    }
-    Doubles logits(vocabulary, 0.0);
-    Doubles slope(vocabulary, 1.0);
-    double sum = 0;
-    for (std::size_t v = 0; v < vocabulary; ++v) {
-      for (std::size_t i = 0; i < width; ++i) logits[v] += c.hidden[t * width + i] * c.weight[v * width + i];
-      if (softcap > 0) {
-        const double tangent = std::tanh(logits[v] / softcap);
-        logits[v] = softcap * tangent;
-        slope[v] = 1 - tangent * tangent;
-      }
-      sum += std::exp(logits[v]);
-    }
-    const double lse = std::log(sum);
-    const auto target = static_cast<std::size_t>(c.targets[t]);
-    e.nll.push_back(lse - logits[target]);
-    e.sums[0] += w * e.nll.back();
-    e.sums[1] += w * z_multiplier * lse * lse;
-    for (std::size_t v = 0; v < vocabulary; ++v) {
-      double dlogit = std::exp(logits[v]) / sum * (1 + 2 * z_multiplier * lse) - (v == target ? 1 : 0);
-      dlogit *= slope[v] * w * static_cast<double>(c.inverse_denominator);
-      for (std::size_t i = 0; i < width; ++i) {
-        e.dhidden[t * width + i] += dlogit * c.weight[v * width + i];
-        e.dweight[v * width + i] += dlogit * c.hidden[t * width + i];
-      }
-    }
-  }
-  return e;
-}
-
-template <typename T>
-void expect_reference(const std::vector<Tensor>& found, Engine& engine, const Case& c, const Expected& e,
-                      double tolerance) {
-  const auto close = [&](const Tensor& tensor, const Doubles& expected, double within, std::string_view name) {
-    const std::vector<T> values = get<T>(engine, tensor);
-    const Doubles actual(values.begin(), values.end());
-    EXPECT_TRUE(all_close(std::span<const double>(actual), std::span<const double>(expected), within, name));
-  };
-  const Doubles sums = get<double>(engine, found[0]);
-  EXPECT_TRUE(all_close(std::span<const double>(sums), std::span<const double>(e.sums), tolerance, "sums"));
-  const std::vector<float> nll = get<float>(engine, found[1]);
-  const Doubles wide_nll(nll.begin(), nll.end());
-  EXPECT_TRUE(all_close(std::span<const double>(wide_nll), std::span<const double>(e.nll), 1e-6, "nll"));
-  if (found.size() == 2) return;
-  Doubles total = e.dweight;
-  for (std::size_t i = 0; i < total.size(); ++i) total[i] += c.destination[i];
-  close(found[2], e.dhidden, tolerance, "dhidden");
-  close(found[3], total, tolerance, "destination");
-}
-
 TEST(LinearCrossEntropy, EqualsTheFormulaInChunksOfAnySize) {
   CpuDevice device(2);
-  const Case c = make_case(50, 9, 33);
+  const CrossEntropyCase c = make_case(50, 9, 33);
   const Expected e = reference(c, 1e-2);
   for (const std::int64_t chunk : {1, 7, 40, 1024}) {
     const LinearCrossEntropy op{.chunk_tokens = chunk, .z_loss_multiplier = 1e-2};
@@ -128,7 +25,7 @@ TEST(LinearCrossEntropy, SoftCapInRowsOfAnyLength) {
   CpuDevice device(2);
   for (const std::int64_t vocabulary : {5, 33, 1024, 2500}) {
     for (const double cap : {0.7, 5.0, 100.0}) {
-      const Case c = make_case(20, 9, vocabulary);
+      const CrossEntropyCase c = make_case(20, 9, vocabulary);
       const Expected e = reference(c, 1e-2, cap);
       const LinearCrossEntropy op{.chunk_tokens = 7, .z_loss_multiplier = 1e-2, .softcap = cap};
       expect_reference<double>(run_case<double>(*device, c, op), *device, c, e, 1e-12);
@@ -141,7 +38,7 @@ TEST(LinearCrossEntropy, SoftCapInRowsOfAnyLength) {
 
 TEST(LinearCrossEntropy, WithoutGradientAndWithoutAccumulation) {
   CpuDevice device(1);
-  Case c = make_case(50, 9, 33);
+  CrossEntropyCase c = make_case(50, 9, 33);
   const Expected e = reference(c, 0);
   expect_reference<double>(run_case<double>(*device, c, {.with_gradient = false}), *device, c, e, 1e-12);
   const std::vector<Tensor> found = run_case<double>(*device, c, {.accumulate = false});
@@ -153,7 +50,7 @@ TEST(LinearCrossEntropy, GradientIsThatOfTheWeightedSums) {
   CpuDevice device(1);
   for (const double softcap : {0.0, 1.5}) {
     const LinearCrossEntropy op{.z_loss_multiplier = 0.05, .softcap = softcap};
-    Case c = make_case(4, 3, 5);
+    CrossEntropyCase c = make_case(4, 3, 5);
     const Doubles dhidden = get<double>(*device, run_case<double>(*device, c, op)[2]);
     const auto loss = [&] {
       const Doubles sums = get<double>(*device, run_case<double>(*device, c, op)[0]);
@@ -172,8 +69,8 @@ TEST(LinearCrossEntropy, GradientIsThatOfTheWeightedSums) {
 
 TEST(LinearCrossEntropy, WhatHasNoWeightDoesNotLeak) {
   CpuDevice device(2);
-  Case clean = make_case(50, 9, 33);
-  Case dirty = clean;
+  CrossEntropyCase clean = make_case(50, 9, 33);
+  CrossEntropyCase dirty = clean;
   for (std::size_t t = 0; t < 50; ++t) {
     if (clean.weights[t] != 0) continue;
     dirty.targets[t] = -1;
@@ -192,7 +89,7 @@ TEST(LinearCrossEntropy, WhatHasNoWeightDoesNotLeak) {
 TEST(LinearCrossEntropy, ANanIsSeenInTheLoss) {
   CpuDevice device(1);
   for (const std::uint32_t bits : {0x7fc00000U, 0x7fc00001U, 0x7fffffffU, 0xffc00000U, 0xffc00001U, 0xffffffffU}) {
-    Case c = make_case(5, 4, 33);
+    CrossEntropyCase c = make_case(5, 4, 33);
     std::vector<float> weight(c.weight.begin(), c.weight.end());
     const std::vector<float> hidden(c.hidden.begin(), c.hidden.end());
     weight[4 * 20] = std::bit_cast<float>(bits);  // no token's target
@@ -206,7 +103,7 @@ TEST(LinearCrossEntropy, ANanIsSeenInTheLoss) {
 
 TEST(LinearCrossEntropy, NothingToLearnIsZero) {
   CpuDevice device(1);
-  Case c = make_case(5, 4, 6);
+  CrossEntropyCase c = make_case(5, 4, 6);
   c.weights.assign(5, 0);
   const std::vector<Tensor> found = run_case<float>(*device, c, {});
   EXPECT_EQ(get<double>(*device, found[0]), (Doubles{0, 0}));
@@ -215,27 +112,27 @@ TEST(LinearCrossEntropy, NothingToLearnIsZero) {
 
 TEST(LinearCrossEntropy, ATokensLossDependsOnItselfOnly) {
   CpuDevice device(2);
-  const Case all = make_case(100, 70, 300);
+  const CrossEntropyCase all = make_case(100, 70, 300);
   const std::vector<float> expected = get<float>(*device, run_case<float>(*device, all, {.with_gradient = false})[1]);
   for (const std::int64_t chunk : {1, 3, 17, 64}) {
     const LinearCrossEntropy op{.chunk_tokens = chunk, .with_gradient = false};
     EXPECT_TRUE(bitwise_equal(get<float>(*device, run_case<float>(*device, all, op)[1]), expected));
   }
-  Case one = all;
+  CrossEntropyCase one = all;
   for (std::size_t t = 0; t < 100; ++t) one.weights[t] = t == 42 ? 1.0F : 0.0F;
   EXPECT_EQ(get<float>(*device, run_case<float>(*device, one, {})[1])[42], expected[42]);
 }
 
 TEST(LinearCrossEntropy, ATargetOutsideTheVocabularyIsNamed) {
   CpuDevice device(1);
-  Case c = make_case(5, 4, 6);
+  CrossEntropyCase c = make_case(5, 4, 6);
   c.targets[2] = 6;
   EXPECT_THROW(run_case<float>(*device, c, {}), Error);
 }
 
 TEST(LinearCrossEntropy, ExtraMemoryIsBoundedForLargeVocabularies) {
   CpuDevice device(2);
-  Case c = make_case(1500, 2, 128256);
+  CrossEntropyCase c = make_case(1500, 2, 128256);
   const std::int64_t before = device->pooled_bytes();
   const std::vector<Tensor> found = run_case<float>(*device, c, {.chunk_tokens = 1024});
   // The logits of the 1000 counting tokens would take 513 MB. A chunk of logits, the padded rows of a product whose

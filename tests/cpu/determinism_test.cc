@@ -92,6 +92,25 @@ TEST(Determinism, EmbeddingAndCrossEntropy) {
       "embedding and cross-entropy");
 }
 
+TEST(Determinism, CrossEntropyOverPartsOfTheVocabulary) {
+  expect_thread_independent(
+      [](Engine& engine) {
+        std::vector<std::int32_t> ids(300);
+        for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * i % 90);
+        const Tensor targets = put(engine, {300}, ids);
+        const Tensor weights = put(engine, {300}, std::vector<float>(300, 1));
+        const Tensor first = put(engine, {}, std::vector<std::int32_t>{0});
+        const Tensor logits = random<float>(engine, {300, 90}, 1, 4);
+        const Tensor statistics = engine.apply_one(LogitStatistics{}, {logits, targets, first});
+        std::vector<Tensor> loss = engine.apply(CrossEntropyFromStatistics{.vocabulary = 90, .z_loss_multiplier = 1e-3},
+                                                {engine.apply_one(Reshape{{1, 3, 300}}, {statistics}), targets, weights,
+                                                 logits, put(engine, {}, std::vector<float>{0.1F}), first});
+        loss.push_back(statistics);
+        return loss;
+      },
+      "cross-entropy over parts of the vocabulary");
+}
+
 TEST(Linear, ARowDependsOnItselfOnly) {
   constexpr std::int64_t kRows = 1100;
   for (const std::int64_t out : {1, 2, 15, 16, 48, 100, 513, 1024, 4099}) {

@@ -207,6 +207,27 @@ TYPED_TEST(Forward, Embedding) {
   EXPECT_THROW(this->device->apply_one(Embedding{}, {table, bad}), Error);
 }
 
+TYPED_TEST(Forward, EmbeddingOfAPartOfTheTable) {
+  const Tensor table = random<TypeParam>(*this->device, {3, 2}, 1);
+  const Doubles rows = this->wide(table);
+  const std::vector<std::int32_t> ids{4, 1, 3, 5, 0, 6, -1, std::numeric_limits<std::int32_t>::min()};
+  const Tensor first = put(*this->device, {}, std::vector<std::int32_t>{3});
+  const Tensor y = this->device->apply_one(Embedding{}, {table, put(*this->device, {8}, ids), first});
+  Doubles expected(16, 0.0);
+  for (const auto& [token, row] : {std::pair<std::size_t, std::size_t>{0, 1}, {2, 0}, {3, 2}}) {
+    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(2 * row), 2,
+                expected.begin() + static_cast<std::ptrdiff_t>(2 * token));
+  }
+  EXPECT_EQ(this->wide(y), expected);
+}
+
+TYPED_TEST(Forward, MaskedRowsHoldZeros) {
+  constexpr TypeParam kNaN = std::numeric_limits<TypeParam>::quiet_NaN();
+  const Tensor x = put(*this->device, {2, 2, 2}, std::vector<TypeParam>{kNaN, 1, 2, 3, 4, -kNaN, 5, 6});
+  const Tensor weights = put(*this->device, {2, 2}, std::vector<float>{0, 0.5F, 0, -1});
+  EXPECT_EQ(this->wide(this->device->apply_one(MaskRows{}, {x, weights})), (Doubles{0, 0, 2, 3, 0, 0, 5, 6}));
+}
+
 TEST(Cast, RoundsToNearestEvenAndBack) {
   CpuDevice device;
   const Tensor x = put(*device, {4}, std::vector<float>{1.00390625F, 1.01171875F, -3.0F, 65504.0F});

@@ -104,6 +104,28 @@ TEST(CpuMemoryModel, CrossEntropyTakesNearlyWhatIsPredictedAndNeverMore) {
   }
 }
 
+TEST(CpuMemoryModel, CrossEntropyOverPartsOfTheVocabularyTakesWhatIsPredicted) {
+  const std::int64_t tokens = 100, rows = 3000;
+  const Held statistics = run_op(LogitStatistics{}, 2, [&](Engine& engine) {
+    return std::vector<Tensor>{filled(engine, {tokens, rows}, DType::float32),
+                               filled(engine, {tokens}, DType::int32, 3), filled(engine, {}, DType::int32, 0)};
+  });
+  EXPECT_EQ(statistics.predicted, statistics.really);
+  const Held loss = run_op(CrossEntropyFromStatistics{.vocabulary = 2 * rows, .softcap = 2}, 2, [&](Engine& engine) {
+    return std::vector<Tensor>{filled(engine, {2, 3, tokens}, DType::float32),
+                               filled(engine, {tokens}, DType::int32, 3),
+                               filled(engine, {tokens}, DType::float32),
+                               filled(engine, {tokens, rows}, DType::float32),
+                               filled(engine, {}, DType::float32),
+                               filled(engine, {}, DType::int32, 0)};
+  });
+  EXPECT_EQ(loss.predicted, loss.really);
+  const Held mask = run_op(MaskRows{}, 2, [&](Engine& engine) {
+    return std::vector<Tensor>{filled(engine, {tokens, 300}, DType::float32), filled(engine, {tokens}, DType::float32)};
+  });
+  EXPECT_EQ(mask.predicted, mask.really);
+}
+
 TEST(CpuMemoryModel, OtherOpsTakeWhatIsPredicted) {
   const auto f32 = DType::float32;
   for (const std::int64_t rows : {1, 47, 48, 50, 200, 1000}) {

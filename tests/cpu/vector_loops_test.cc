@@ -40,6 +40,17 @@ TEST_P(VectorLoopsTest, ExponentialsKeepNanAndVanishFarBelow) {
   EXPECT_EQ(y[3], 1.0F);
 }
 
+TEST_P(VectorLoopsTest, TheSumOfExponentialsIsThatOfTheLoopInPlace) {
+  for (const int n : {0, 1, 17, 1023, 1024, 1025, 5000}) {
+    std::vector<float> x;
+    for (int i = 0; i < n; ++i) x.push_back(2.5F * std::sin(1.7F * static_cast<float>(i)));
+    std::vector<float> y = x;
+    EXPECT_EQ(loops.sum_of_exponentials(n, 2.5F, x.data()), loops.exponentials(n, 2.5F, y.data())) << n;
+  }
+  const std::vector<float> nan(3, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(std::isnan(loops.sum_of_exponentials(3, 0.0F, nan.data())));
+}
+
 /// Every payload and sign: some would come out as ordinary numbers if their bits took part in integer arithmetic.
 TEST_P(VectorLoopsTest, ExponentialsKeepEveryNan) {
   std::vector<float> y;

@@ -55,6 +55,15 @@ TEST(ShapeRules, ParametersAsTheyAreStored) {
   EXPECT_EQ(specs(Embedding{}, {f64({9, 4}), i32({3})}), (std::vector{f64({3, 4})}));
 }
 
+TEST(ShapeRules, EmbeddingOfAPartOfTheTable) {
+  EXPECT_EQ(specs(Embedding{}, {bf16({9, 4}), i32({2, 3}), i32({})}), (std::vector{f32({2, 3, 4})}));
+  EXPECT_THAT(refusal(Embedding{}, {f32({9, 4}), i32({3}), i32({1})}), HasSubstr("first_row must be int32 []"));
+  EXPECT_THAT(refusal(Embedding{}, {f32({9, 4}), i32({3}), i32({}), i32({})}), HasSubstr("wrong number"));
+  EXPECT_EQ(infer(EmbeddingBackward{}, std::vector{f32({3, 4}), i32({3}), f32({9, 4}), i32({})})[0].aliases_input, 2);
+  EXPECT_THAT(refusal(EmbeddingBackward{}, {f32({3, 4}), i32({3}), f32({9, 4}), f32({})}),
+              HasSubstr("first_row must be int32 []"));
+}
+
 TEST(ShapeRules, NormsRopeAndActivations) {
   EXPECT_THAT(refusal(RmsNorm{}, {f32({2, 4}), f32({5})}), HasSubstr("weight [N]"));
   EXPECT_THAT(refusal(RmsNormBackward{}, {f32({3, 4}), f32({2, 4}), f32({4}), f32({4})}), HasSubstr("dy and x"));
@@ -109,6 +118,53 @@ TEST(ShapeRules, CrossEntropy) {
   EXPECT_THAT(refusal(LinearCrossEntropy{}, inputs), HasSubstr("wrong number"));
   inputs[2] = i32({6});
   EXPECT_THAT(refusal(LinearCrossEntropy{.with_gradient = false}, inputs), HasSubstr("targets"));
+}
+
+TEST(ShapeRules, CrossEntropyOverPartsOfTheVocabulary) {
+  EXPECT_EQ(specs(LogitStatistics{}, {f32({6, 9}), i32({6}), i32({})}), (std::vector{f32({3, 6})}));
+  EXPECT_EQ(specs(LogitStatistics{}, {f64({6, 9}), i32({6}), i32({})}), (std::vector{f64({3, 6})}));
+  EXPECT_THAT(refusal(LogitStatistics{}, {bf16({6, 9}), i32({6}), i32({})}), HasSubstr("float32 or float64 [N, V]"));
+  EXPECT_THAT(refusal(LogitStatistics{}, {f32({6, 9}), i32({9}), i32({})}), HasSubstr("targets"));
+  EXPECT_THAT(refusal(LogitStatistics{}, {f32({6, 9}), i32({6}), i32({1})}), HasSubstr("first_row"));
+
+  const CrossEntropyFromStatistics op{.vocabulary = 18};
+  const std::vector<TensorSpec> inputs{f32({2, 3, 6}), i32({6}), f32({6}), f32({6, 9}), f32({}), i32({})};
+  const std::vector<OutputSpec> outputs = infer(op, inputs);
+  EXPECT_EQ(specs(op, inputs), (std::vector{f64({2}), f32({6}), f32({6, 9})}));
+  EXPECT_EQ(outputs[2].aliases_input, 3);
+  EXPECT_FALSE(outputs[2].view);
+  const CrossEntropyFromStatistics forward{.vocabulary = 18, .with_gradient = false};
+  EXPECT_EQ(specs(forward, {inputs[0], inputs[1], inputs[2]}), (std::vector{f64({2}), f32({6})}));
+  EXPECT_THAT(refusal(forward, inputs), HasSubstr("wrong number"));
+  EXPECT_THAT(refusal(CrossEntropyFromStatistics{}, inputs), HasSubstr("vocabulary"));
+  EXPECT_THAT(refusal(CrossEntropyFromStatistics{.vocabulary = 18, .softcap = -1}, inputs), HasSubstr("softcap"));
+  const auto with = [&](std::size_t index, const TensorSpec& spec) {
+    std::vector<TensorSpec> changed = inputs;
+    changed[index] = spec;
+    return refusal(op, changed);
+  };
+  EXPECT_THAT(with(0, f32({2, 4, 6})), HasSubstr("[P, 3, N]"));
+  EXPECT_THAT(with(1, i32({5})), HasSubstr("targets"));
+  EXPECT_THAT(with(2, f64({6})), HasSubstr("target_weights"));
+  EXPECT_THAT(with(3, f64({6, 9})), HasSubstr("dtype of the statistics"));
+  EXPECT_THAT(with(4, f32({1})), HasSubstr("inverse_denominator"));
+  EXPECT_THAT(with(5, i32({1})), HasSubstr("first_row"));
+}
+
+TEST(ShapeRules, MaskedRows) {
+  EXPECT_EQ(specs(MaskRows{}, {bf16({2, 3, 4}), f32({2, 3})}), (std::vector{bf16({2, 3, 4})}));
+  EXPECT_THAT(refusal(MaskRows{}, {f32({2, 3, 4}), f32({2})}), HasSubstr("weights"));
+  EXPECT_THAT(refusal(MaskRows{}, {i32({2, 3}), f32({2})}), HasSubstr("floating-point"));
+}
+
+TEST(CrossEntropyChunks, LogitsOfAllChunksAliveStayWithinTheBound) {
+  EXPECT_EQ(cross_entropy_chunk_tokens(1024, 32000, 4), 1024);
+  EXPECT_EQ(cross_entropy_chunk_tokens(1024, 128256, 4), 512);
+  EXPECT_EQ(cross_entropy_chunk_tokens(1024, 64128, 4, 2), 512);
+  EXPECT_EQ(cross_entropy_chunk_tokens(1024, 128256, 8), 256);
+  EXPECT_EQ(cross_entropy_chunk_tokens(1024, 1 << 20, 4), 256);
+  EXPECT_EQ(cross_entropy_chunk_tokens(1024, 1 << 19, 4, 2), 128);
+  EXPECT_EQ(cross_entropy_chunk_tokens(7, 1 << 20, 4, 2), 7);
 }
 
 TEST(ShapeRules, CollectivesAndOptimizers) {

@@ -29,6 +29,9 @@ struct Attributes {
     return fmt::format("{} {} {} {} {}", op.chunk_tokens, op.z_loss_multiplier, op.softcap, op.with_gradient,
                        op.accumulate);
   }
+  std::string operator()(const CrossEntropyFromStatistics& op) const {
+    return fmt::format("{} {} {} {}", op.vocabulary, op.z_loss_multiplier, op.softcap, op.with_gradient);
+  }
   std::string operator()(const RmsNorm& op) const { return fmt::format("{} {}", op.epsilon, op.weight_offset); }
   std::string operator()(const RmsNormBackward& op) const {
     return fmt::format("{} {} {}", op.epsilon, op.weight_offset, op.accumulate);

@@ -2,31 +2,17 @@
 // dlogits in place, so memory is one chunk of logits. Cost: three products of 2·tokens·E·V (one without gradient); the
 // softmax is 0.3% of a training step. Chunks below about 1024 tokens slow the gradient's products.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "engines/cpu/gemm.h"
+#include "engines/cpu/logit_row.h"
 #include "engines/cpu/ranges.h"
 #include "engines/cpu/run.h"
 #include "engines/cpu/vector_loops.h"
 
 namespace maxtext {
 namespace {
-
-constexpr std::int64_t kMostLogitBytes = std::int64_t{256} << 20;
-constexpr std::int64_t kLeastChunkTokens = 256;
-
-/// A chunk's logits stay within kMostLogitBytes, unless that would take less than kLeastChunkTokens.
-std::int64_t tokens_per_chunk(std::int64_t wanted, std::int64_t vocabulary, std::int64_t element_bytes) {
-  const std::int64_t affordable = kMostLogitBytes / (vocabulary * element_bytes) / 32 * 32;
-  return std::min(wanted, std::max(affordable, kLeastChunkTokens));
-}
-
-struct TokenLoss {
-  double nll = 0;
-  double z = 0;
-};
 
 template <typename T>
 class FusedCrossEntropy {
@@ -38,7 +24,7 @@ class FusedCrossEntropy {
         outputs_(outputs),
         width_(inputs[1].dim(1)),
         vocabulary_(inputs[1].dim(0)),
-        chunk_(tokens_per_chunk(op.chunk_tokens, vocabulary_, sizeof(T))),
+        chunk_(cross_entropy_chunk_tokens(op.chunk_tokens, vocabulary_, sizeof(T))),
         targets_(data<std::int32_t>(inputs[2])),
         weights_(data<float>(inputs[3])) {}
 
@@ -137,53 +123,20 @@ class FusedCrossEntropy {
     const std::int32_t target = targets_[token];
     const double target_logit = row[target];
     const T top = loops.maximum(vocabulary_, row);
-    const double sum = capped ? sum_of_exponentials(top, row) : loops.exponentials(vocabulary_, top, row);
+    const double sum =
+        capped ? loops.sum_of_exponentials(vocabulary_, top, row) : loops.exponentials(vocabulary_, top, row);
     const double logsumexp = static_cast<double>(top) + std::log(sum);
     if (op_.with_gradient) {
       const double per_nll = static_cast<double>(weights_[token]) * static_cast<double>(*data<float>(inputs_[4]));
-      const auto factor = static_cast<T>(per_nll * (1 + 2 * op_.z_loss_multiplier * logsumexp) / sum);
+      const LogitGradient<T> gradient(per_nll, {op_.z_loss_multiplier, op_.softcap}, top, sum, logsumexp);
       if (capped) {
-        capped_gradient(top, factor, row);
-        const double tangent = target_logit / op_.softcap;
-        row[target] -= static_cast<T>(per_nll * (1 - tangent * tangent));
+        gradient.from_logits(vocabulary_, row);
       } else {
-        loops.scale(vocabulary_, factor, row, row);
-        row[target] -= static_cast<T>(per_nll);
+        gradient.from_exponentials(vocabulary_, row);
       }
+      gradient.subtract_target(target_logit, row[target]);
     }
-    return {.nll = logsumexp - target_logit, .z = op_.z_loss_multiplier * logsumexp * logsumexp};
-  }
-
-  /// Calls visit(logits, copy, count) for blocks of a row, `copy` being the block once more, in L1. Behind a softcap
-  /// both exp and the cap's slope need the logit itself, so exponentials are formed twice rather than kept in a second
-  /// row.
-  template <typename Visit>
-  void for_copied_blocks(T* row, Visit visit) const {
-    constexpr std::int64_t kBlock = 1024;
-    std::array<T, kBlock> copy;
-    for (std::int64_t begin = 0; begin < vocabulary_; begin += kBlock) {
-      const std::int64_t count = std::min(kBlock, vocabulary_ - begin);
-      std::copy_n(row + begin, count, copy.data());
-      visit(row + begin, copy.data(), count);
-    }
-  }
-
-  /// Σ exp(row − top); the row stays.
-  double sum_of_exponentials(T top, T* row) const {
-    double sum = 0;
-    for_copied_blocks(row, [&](T* /*logits*/, T* copy, std::int64_t count) {
-      sum += vector_loops<T>().exponentials(count, top, copy);
-    });
-    return sum;
-  }
-
-  /// row = factor·exp(row − top)·(1 − (row/softcap)²)
-  void capped_gradient(T top, T factor, T* row) const {
-    const auto& loops = vector_loops<T>();
-    for_copied_blocks(row, [&](T* logits, T* copy, std::int64_t count) {
-      loops.exponentials(count, top, logits);
-      loops.soft_cap_backward(count, static_cast<T>(op_.softcap), factor, logits, copy, logits);
-    });
+    return token_loss(logsumexp, target_logit, op_.z_loss_multiplier);
   }
 
   CpuContext& context_;
@@ -213,7 +166,7 @@ OpScratch op_scratch(const LinearCrossEntropy& op, InputSpecs inputs, int /*thre
   const std::int64_t size = dtype_size(dtype);
   // As if every token counted, and yet a chunk had to be gathered and the last one were short.
   const std::int64_t tokens = element_count(inputs[2].shape);
-  const std::int64_t chunk = std::min(tokens_per_chunk(op.chunk_tokens, vocabulary, size), tokens);
+  const std::int64_t chunk = std::min(cross_entropy_chunk_tokens(op.chunk_tokens, vocabulary, size), tokens);
   OpScratch scratch{0, multiply_transposed_scratch(std::min<std::int64_t>(chunk, 1), vocabulary, width, dtype)};
   scratch.pool_blocks.insert(scratch.pool_blocks.begin(), {chunk * vocabulary * size, chunk * width * size});
   return scratch;

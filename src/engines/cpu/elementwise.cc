@@ -69,6 +69,22 @@ void run(CpuContext& /*context*/, const SoftCap& op, Inputs inputs, Outputs outp
   });
 }
 
+void run(CpuContext& /*context*/, const MaskRows& op, Inputs inputs, Outputs outputs) {
+  with_real(op.name, inputs[0].dtype(), [&]<typename T>(T) {
+    const std::int64_t width = inputs[0].shape().back();
+    const T* const x = data<T>(inputs[0]);
+    const float* const weights = data<float>(inputs[1]);
+    T* const y = data<T>(outputs[0]);
+    for_rows(inputs[1].elements(), width, [&](std::int64_t row) {
+      if (weights[row] == 0) {
+        std::fill_n(y + row * width, width, T{0});
+      } else {
+        std::copy_n(x + row * width, width, y + row * width);
+      }
+    });
+  });
+}
+
 void run(CpuContext& /*context*/, const Cast& /*op*/, Inputs inputs, Outputs outputs) {
   for_ranges(inputs[0].elements(),
              [&](std::int64_t begin, std::int64_t n) { cast_range(inputs[0], outputs[0], begin, n); });

@@ -25,6 +25,7 @@ void run(CpuContext& context, const GatedActivationBackward& op, Inputs inputs, 
 void run(CpuContext& context, const Add& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Scale& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const SoftCap& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const MaskRows& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Cast& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Fill& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Reshape& op, Inputs inputs, Outputs outputs);
@@ -36,6 +37,8 @@ void run(CpuContext& context, const Take& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Sum& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const SumOfSquares& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const LinearCrossEntropy& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const LogitStatistics& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const CrossEntropyFromStatistics& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const AttentionForward& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const AttentionBackward& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const DecodeAttention& op, Inputs inputs, Outputs outputs);

@@ -37,6 +37,8 @@ struct VectorLoops {
   T (*maximum)(std::int64_t n, const T* x);
   /// x = exp(x − maximum) in place; returns the sum. NaN of any sign and payload stay NaN.
   double (*exponentials)(std::int64_t n, T maximum, T* x);
+  /// The same sum, bit for bit; x stays.
+  double (*sum_of_exponentials)(std::int64_t n, T maximum, const T* x);
   /// out = cap·tanh(x/cap); out may be x.
   void (*soft_cap)(std::int64_t n, T cap, const T* x, T* out);
   /// dx = factor·dy·(1 − (y/cap)²) with y = cap·tanh(x/cap); dx may be dy.

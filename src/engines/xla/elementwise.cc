@@ -1,3 +1,6 @@
+#include <numeric>
+#include <vector>
+
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -16,6 +19,17 @@ void trace(XlaContext& context, const SoftCap& op, XlaInputs inputs, XlaOutputs 
   const XlaValue cap = writer.constant(inputs[0].spec(), op.cap);
   const XlaValue tangent = writer.unary("tanh", writer.binary("divide", context.load(inputs[0]), cap));
   context.store(outputs[0], writer.binary("multiply", cap, tangent));
+}
+
+void trace(XlaContext& context, const MaskRows& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
+  StableHloWriter& writer = context.writer;
+  const XlaValue x = context.load(inputs[0]);
+  const XlaValue weights = context.load(inputs[1]);
+  const XlaValue counts = writer.compare("NE", weights, writer.constant(weights.spec, 0));
+  std::vector<std::int64_t> rows(weights.spec.shape.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const XlaValue mask = writer.broadcast(counts, x.spec.shape, rows);
+  context.store(outputs[0], writer.select(mask, x, writer.constant(x.spec, 0)));
 }
 
 void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs outputs) {

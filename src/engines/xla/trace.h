@@ -28,11 +28,14 @@ void trace(XlaContext& context, const GatedActivationBackward& op, XlaInputs inp
 void trace(XlaContext& context, const Add& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Scale& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const SoftCap& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const MaskRows& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Fill& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Slice& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Concat& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const LinearCrossEntropy& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const LogitStatistics& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const CrossEntropyFromStatistics& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const AttentionForward& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const AttentionBackward& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const AllGather& op, XlaInputs inputs, XlaOutputs outputs);
