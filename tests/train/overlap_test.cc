@@ -12,6 +12,7 @@
 #include "mesh/delayed_communicator.h"
 #include "mesh/device_program.h"
 #include "mesh/thread_transport.h"
+#include "model/parallel_cross_entropy.h"
 #include "testing_model/clock_engine.h"
 #include "testing_model/model_run.h"
 #include "testing_model/step_run.h"
@@ -91,6 +92,26 @@ TEST(OverlapByClock, AStepTakesTheLongerOfComputeAndCommunication) {
       const double unavoidable = (step.micro_batches + (step.mesh[0] > 1 ? 3 : 2)) * options.collective_seconds;
       EXPECT_LE(clocked.waited, unavoidable * (1 + 1e-9)) << step.name << " remat " << remat << lines(clocked.waits);
     }
+  }
+}
+
+TEST(OverlapByClock, LogitsOfTheNextChunkAreComputedWhileStatisticsTravel) {
+  const std::int64_t tokens = 4096, width = 512, vocabulary = 2000;
+  const double chunk_seconds = 2.0 * 1024 * width * vocabulary / 1e12;
+  ClockEngine engine(Mesh({1, 1, 1, 2}), 0, {.flops_per_second = 1e12, .collective_seconds = chunk_seconds});
+  const auto make = [&](Shape shape, DType dtype = DType::float32) {
+    return engine.allocate({std::move(shape), dtype});
+  };
+  std::vector<Tensor> inputs{
+      make({tokens, width}),    make({vocabulary, width}), make({tokens}, DType::int32), make({tokens}), make({}),
+      make({vocabulary, width})};
+  for (const bool with_gradient : {true, false}) {
+    engine.restart();
+    if (!with_gradient) inputs.pop_back();
+    vocabulary_parallel_cross_entropy(engine, {.with_gradient = with_gradient}, inputs, make({}, DType::int32));
+    EXPECT_EQ(engine.collectives(), 4);
+    // Behind the last chunk there is no next one, but the gradients of the one before.
+    EXPECT_LE(engine.waited(), (with_gradient ? 0 : chunk_seconds) * (1 + 1e-9)) << lines(engine.waits());
   }
 }
 

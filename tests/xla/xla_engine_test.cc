@@ -11,6 +11,7 @@
 #include "engines/cpu/cpu_engine.h"
 #include "engines/xla/replicas.h"
 #include "mesh/thread_transport.h"
+#include "model/parallel_cross_entropy.h"
 #include "testing/compare.h"
 #include "xla/plugin.h"
 
@@ -121,6 +122,23 @@ TEST(XlaEngine, AProgramThatDependsOnTheDeviceIsFound) {
             "dense<1.00000000000000000e+00> : tensor<2xf32>`");
 }
 
+TEST(XlaEngine, VocabularyParallelCrossEntropyIsOneProgram) {
+  const Mesh mesh({1, 1, 1, 2});
+  XlaEngine first(mesh, 0);
+  XlaEngine second(mesh, 1);
+  for (XlaEngine* engine : {&first, &second}) {
+    const std::vector<Tensor> inputs{input<float>(*engine, {3, 2}, values(6, 0)),
+                                     input<float>(*engine, {4, 2}, values(8, engine->device())),
+                                     input<std::int32_t>(*engine, {3}, {0, 5, 7}),
+                                     input<float>(*engine, {3}, {1, 0, 1}),
+                                     input<float>(*engine, {}, {0.5F}),
+                                     input<float>(*engine, {4, 2}, values(8, 2))};
+    vocabulary_parallel_cross_entropy(*engine, {.chunk_tokens = 2, .softcap = 3}, inputs,
+                                      input<std::int32_t>(*engine, {}, {4 * engine->device()}));
+  }
+  EXPECT_EQ(error_of([&] { check_same_program(std::vector<const XlaEngine*>{&first, &second}); }), "(no error)");
+}
+
 class XlaOpsOnPlugin : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -191,6 +209,54 @@ TEST_F(XlaOpsOnPlugin, AttentionOfPaddingThatHoldsNaN) {
     all.insert(all.end(), forward.begin(), forward.end());
     return all;
   });
+}
+
+TEST_F(XlaOpsOnPlugin, EmbeddingOfAPartOfTheTable) {
+  expect_equal([](Engine& engine) -> std::vector<Tensor> {
+    const Tensor table = input<float>(engine, {3, 2}, values(6, 0));
+    const Tensor ids = input<std::int32_t>(engine, {2, 3}, {4, 1, 3, 5, 6, 4});
+    const Tensor first = input<std::int32_t>(engine, {}, {3});
+    std::vector<float> dy = values(12, 1);
+    dy[2] = std::numeric_limits<float>::quiet_NaN();  // of an id that is not here
+    const Tensor gradient = engine.apply_one(EmbeddingBackward{}, {input<float>(engine, {2, 3, 2}, dy), ids,
+                                                                   input<float>(engine, {3, 2}, values(6, 2)), first});
+    return {engine.apply_one(Embedding{}, {table, ids, first}), gradient};
+  });
+}
+
+TEST_F(XlaOpsOnPlugin, CrossEntropyOverPartsOfTheVocabulary) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const double softcap : {0.0, 3.0}) {
+    expect_equal([&](Engine& engine) -> std::vector<Tensor> {
+      // Two parts of five rows; token 1 has no weight and NaN, the second part of token 2 is empty.
+      std::vector<float> parts[2] = {values(20, 0), values(20, 1)};
+      for (std::size_t i = 5; i < 10; ++i) parts[0][i] = parts[1][i] = kNaN;
+      if (softcap == 0) std::fill_n(parts[1].begin() + 10, 5, -kInfinity);
+      const Tensor targets = input<std::int32_t>(engine, {4}, {7, -1, 3, 0});
+      const Tensor weights = input<float>(engine, {4}, {1, 0, 0.5F, 2});
+      std::vector<Tensor> logits, first, statistics;
+      for (std::int32_t part = 0; part < 2; ++part) {
+        logits.push_back(input<float>(engine, {4, 5}, parts[part]));
+        first.push_back(input<std::int32_t>(engine, {}, {5 * part}));
+        const Tensor found = engine.apply_one(LogitStatistics{}, {logits.back(), targets, first.back()});
+        statistics.push_back(engine.apply_one(Reshape{{1, 3, 4}}, {found}));
+      }
+      const Tensor all = engine.apply(Concat{.axis = 0}, statistics)[0];
+      const Tensor inverse = input<float>(engine, {}, {0.25F});
+      std::vector<Tensor> results;
+      for (std::size_t part = 0; part < 2; ++part) {
+        const CrossEntropyFromStatistics op{.vocabulary = 10, .z_loss_multiplier = 1e-2, .softcap = softcap};
+        const std::vector<Tensor> loss =
+            engine.apply(op, std::vector<Tensor>{all, targets, weights, logits[part], inverse, first[part]});
+        results.push_back(engine.apply_one(Cast{DType::float32}, {loss[0]}));
+        results.insert(results.end(), loss.begin() + 1, loss.end());
+      }
+      const Tensor dirty = input<float>(engine, {4, 5}, parts[0]);
+      results.push_back(engine.apply_one(MaskRows{}, {dirty, weights}));
+      return results;
+    });
+  }
 }
 
 TEST_F(XlaOpsOnPlugin, CompilersWordsAreInTheError) {
