@@ -7,8 +7,9 @@
 //                                     manifest
 //
 // A tensor that one device owns whole stands in its file under its own name and shape; a range of it stands there as
-// "name@first+count", a vector. A save writes to <step>.tmp, syncs all, renames, and writes the marker; only a step
-// with a valid marker is ever read. An old checkpoint is renamed to <step>.trash before it is removed.
+// "name@first+count", a vector, and a range of a block of its columns as "name@first+count:begin+columns". A save
+// writes to <step>.tmp, syncs all, renames, and writes the marker; only a step with a valid marker is ever read. An old
+// checkpoint is renamed to <step>.trash before it is removed.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/column_block.h"
 #include "checkpoint/file_layer.h"
 #include "tensor/shape.h"
 
@@ -31,7 +33,8 @@ inline constexpr std::string_view kWeights = "weights";
 inline constexpr std::string_view kFirstMoment = "first_moment";
 inline constexpr std::string_view kSecondMoment = "second_moment";
 
-/// Elements [first, first + count) of the flattened tensor, and where they are in memory now.
+/// Elements [first, first + count) of the flattened tensor or of a flattened block of its columns, and where they are
+/// in memory now.
 struct OwnedRange {
   std::string kind;
   std::string name;
@@ -39,6 +42,7 @@ struct OwnedRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::span<const std::byte> bytes;
+  ColumnBlock block = {};
 };
 
 /// What one device of the mesh owns. Over all devices each element of each tensor is owned exactly once.
@@ -90,10 +94,10 @@ struct SaveResult {
 /// Writes a checkpoint of `info.step`; returns once it is complete and durable. `data_written` is called once the
 /// memory of the ranges is no longer read, if it came so far; the rest (syncing, renaming) takes place after it.
 /// Memory: none beyond headers, the ranges are written from where they are. Throws Error, with the temporary folder
-/// removed, when a range is not within its tensor, an element is owned twice or by nobody, the disk is full, another
-/// process failed, or a complete checkpoint of this step exists. A crash at any point leaves the earlier checkpoints
-/// as they were. Once the marker is durable the new checkpoint stays, whatever the other processes answer; earlier ones
-/// are removed only after all have agreed.
+/// removed, when a range is not within its tensor or block, an element is owned twice or by nobody, the disk is full,
+/// another process failed, or a complete checkpoint of this step exists. A crash at any point leaves the earlier
+/// checkpoints as they were. Once the marker is durable the new checkpoint stays, whatever the other processes answer;
+/// earlier ones are removed only after all have agreed.
 SaveResult save_checkpoint(const SaveOptions& options, const CheckpointInfo& info,
                            const std::vector<DeviceState>& devices, const std::function<void()>& data_written = {});
 

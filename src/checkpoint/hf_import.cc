@@ -28,7 +28,7 @@ SaveResult save_weights_only(const std::filesystem::path& checkpoint, const Save
   for (const std::string& name : reader.names(kWeights)) {
     for (const CheckpointReader::Part& part : reader.parts(kWeights, name)) {
       state.ranges.push_back(
-          {std::string(kWeights), name, reader.spec(kWeights, name), part.first, part.count, part.bytes});
+          {std::string(kWeights), name, reader.spec(kWeights, name), part.first, part.count, part.bytes, part.block});
     }
   }
   return save_checkpoint(options, info, {state});

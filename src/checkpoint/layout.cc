@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
@@ -21,6 +22,16 @@ std::optional<std::int64_t> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc() && end == text.data() + text.size() && !text.empty();
   return whole && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+/// The numbers of "3+4".
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_pair(std::string_view text) {
+  const std::size_t plus = text.find('+');
+  if (plus == std::string_view::npos) return std::nullopt;
+  const auto first = parse_number(text.substr(0, plus));
+  const auto second = parse_number(text.substr(plus + 1));
+  if (!first || !second) return std::nullopt;
+  return std::pair(*first, *second);
 }
 
 std::optional<std::string> read_small_file(const std::filesystem::path& path) {
@@ -58,20 +69,29 @@ std::string range_file_name(std::string_view kind, int device, int device_count)
   return fmt::format("{}-{:05}-of-{:05}.safetensors", kind, device, device_count);
 }
 
-std::string range_entry_name(std::string_view name, std::int64_t first, std::int64_t count, std::int64_t elements) {
-  if (first == 0 && count == elements) return std::string(name);
-  return fmt::format("{}@{}+{}", name, first, count);
+std::string range_entry_name(std::string_view name, const BlockRange& range, const Shape& shape) {
+  const ColumnBlock all = all_columns(shape);
+  if (range.block != all) {
+    return fmt::format("{}@{}+{}:{}+{}", name, range.first, range.count, range.block.begin, range.block.count);
+  }
+  if (range.first == 0 && range.count == element_count(shape)) return std::string(name);
+  return fmt::format("{}@{}+{}", name, range.first, range.count);
 }
 
 std::optional<RangeEntry> parse_range_entry(std::string_view entry) {
   const std::size_t at = entry.find('@');
-  if (at == std::string_view::npos) return RangeEntry{std::string(entry), 0, std::nullopt};
-  const std::size_t plus = entry.find('+', at);
-  if (plus == std::string_view::npos) return std::nullopt;
-  const auto first = parse_number(entry.substr(at + 1, plus - at - 1));
-  const auto count = parse_number(entry.substr(plus + 1));
-  if (!first || !count) return std::nullopt;
-  return RangeEntry{std::string(entry.substr(0, at)), *first, *count};
+  if (at == std::string_view::npos) return RangeEntry{std::string(entry), 0, std::nullopt, {}};
+  const std::string_view range = entry.substr(at + 1);
+  const std::size_t colon = range.find(':');
+  const auto elements = parse_pair(range.substr(0, colon));
+  if (!elements) return std::nullopt;
+  const auto [first, count] = *elements;
+  RangeEntry parsed{std::string(entry.substr(0, at)), first, count, {}};
+  if (colon == std::string_view::npos) return parsed;
+  const auto columns = parse_pair(range.substr(colon + 1));
+  if (!columns || columns->second == 0) return std::nullopt;
+  parsed.block = {columns->first, columns->second};
+  return parsed;
 }
 
 namespace {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/column_block.h"
+
 namespace maxtext {
 
 inline constexpr std::string_view kItems = "items";
@@ -26,16 +28,19 @@ std::optional<std::int64_t> parse_step(std::string_view folder, std::string_view
 /// "weights-00002-of-00004.safetensors".
 std::string range_file_name(std::string_view kind, int device, int device_count);
 
-/// How the range of a tensor is called in a file: its name when it is the whole tensor, else "name@first+count".
-std::string range_entry_name(std::string_view name, std::int64_t first, std::int64_t count, std::int64_t elements);
+/// How a range of a tensor of this shape is called in a file: its name when it is the whole tensor, else
+/// "name@first+count", which ":begin+columns" follows unless its block (an explicit one) has all columns.
+std::string range_entry_name(std::string_view name, const BlockRange& range, const Shape& shape);
 
 struct RangeEntry {
   std::string name;
   std::int64_t first = 0;
   std::optional<std::int64_t> count;  // nothing: the whole tensor
+  ColumnBlock block;
 };
 
-/// The inverse; nothing when what follows '@' is not "first+count".
+/// The inverse; nothing when what follows '@' is neither "first+count" nor "first+count:begin+columns", or has no
+/// columns.
 std::optional<RangeEntry> parse_range_entry(std::string_view entry);
 
 }  // namespace maxtext

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "checkpoint/coverage.h"
 
 namespace maxtext {
 namespace {
@@ -13,6 +14,7 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "maxtext.cpp checkpoint";
 constexpr int kFormatVersion = 1;
+constexpr int kVersionWithBlocks = 2;
 
 /// The member of an object, as T.
 template <typename T = json>
@@ -48,8 +50,27 @@ FileRecord file_from(const json& value) {
 
 json to_json(const StoredRange& range) {
   json value = to_json(range.spec);
-  value.update({{"name", range.name}, {"first", range.first}, {"count", range.count}});
+  value.update({{"name", range.name},
+                {"first", range.range.first},
+                {"count", range.range.count},
+                {"first_column", range.range.block.begin},
+                {"columns", range.range.block.count}});
   return value;
+}
+
+StoredRange range_from(const json& value) {
+  const ColumnBlock block{member<std::int64_t>(value, "first_column"), member<std::int64_t>(value, "columns")};
+  return {member<std::string>(value, "name"),
+          spec_from(value),
+          {block, member<std::int64_t>(value, "first"), member<std::int64_t>(value, "count")}};
+}
+
+bool is_of_a_block(const StoredRange& stored) { return stored.range.block != all_columns(stored.spec.shape); }
+
+int format_version(const Manifest& manifest) {
+  const bool blocks = std::ranges::any_of(
+      manifest.files, [](const FileRecord& file) { return std::ranges::any_of(file.ranges, is_of_a_block); });
+  return blocks ? kVersionWithBlocks : kFormatVersion;
 }
 
 /// Runs `parse` on the JSON in `path`; whatever goes wrong is an Error that names the file.
@@ -68,22 +89,10 @@ auto parse_file(const std::filesystem::path& path, Parse parse) {
 
 }  // namespace
 
-void check_coverage(std::string_view kind, std::string_view name, std::int64_t elements,
-                    std::vector<std::pair<std::int64_t, std::int64_t>> first_and_count) {
-  std::sort(first_and_count.begin(), first_and_count.end());
-  std::int64_t next = 0;
-  for (const auto& [first, count] : first_and_count) {
-    if (first < next) fail("{} '{}': the element {} is stored twice", kind, name, first);
-    if (first > next) fail("{} '{}': nobody stores the elements {} to {}", kind, name, next, first - 1);
-    next = first + count;
-  }
-  if (next != elements) fail("{} '{}': its ranges end at element {}, expected {}", kind, name, next, elements);
-}
-
 Manifest make_manifest(const CheckpointInfo& info, std::vector<FileRecord> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   Manifest manifest{info, {}, std::move(files)};
-  std::map<std::pair<std::string, std::string>, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges;
+  std::map<std::pair<std::string, std::string>, std::vector<BlockRange>> ranges;
   std::string_view previous_name;
   for (const FileRecord& file : manifest.files) {
     if (file.name == previous_name) fail("two devices wrote the same file {}", file.name);
@@ -94,12 +103,12 @@ Manifest make_manifest(const CheckpointInfo& info, std::vector<FileRecord> files
         fail("{} '{}': one owner says {}, another {}", file.kind, range.name, to_string(known->second),
              to_string(range.spec));
       }
-      ranges[{file.kind, range.name}].emplace_back(range.first, range.count);
+      ranges[{file.kind, range.name}].push_back(range.range);
     }
   }
-  for (const auto& [tensor, first_and_count] : ranges) {
+  for (const auto& [tensor, its_ranges] : ranges) {
     const auto& [kind, name] = tensor;
-    check_coverage(kind, name, manifest.tensors[kind][name].elements(), first_and_count);
+    check_coverage(kind, name, manifest.tensors[kind][name].shape, its_ranges);
   }
   return manifest;
 }
@@ -113,7 +122,7 @@ std::string to_text(const Manifest& manifest) {
   for (const FileRecord& file : manifest.files) files.push_back(to_json(file));
   const CheckpointInfo& info = manifest.info;
   return json{{"format", kFormat},
-              {"format_version", kFormatVersion},
+              {"format_version", format_version(manifest)},
               {"step", info.step},
               {"cursor", info.cursor},
               {"trainer", info.trainer},
@@ -129,8 +138,9 @@ Manifest read_manifest(const std::filesystem::path& path) {
     const json format = member(value, "format");
     if (format != kFormat) fail("its format is {}, not '{}'", format.dump(), kFormat);
     const json version = member(value, "format_version");
-    if (version != kFormatVersion)
-      fail("its format version is {}, this program reads {}", version.dump(), kFormatVersion);
+    if (version != kFormatVersion && version != kVersionWithBlocks) {
+      fail("its format version is {}, this program reads {} to {}", version.dump(), kFormatVersion, kVersionWithBlocks);
+    }
     Manifest manifest;
     manifest.info = {member<std::int64_t>(value, "step"), member(value, "cursor"), member(value, "trainer"),
                      member(value, "config"), member(value, "hf_config")};
@@ -159,10 +169,7 @@ std::vector<FileRecord> read_records(const std::filesystem::path& path) {
     std::vector<FileRecord> files;
     for (const json& record : value) {
       files.push_back(file_from(record));
-      for (const json& range : member(record, "ranges")) {
-        files.back().ranges.push_back({member<std::string>(range, "name"), spec_from(range),
-                                       member<std::int64_t>(range, "first"), member<std::int64_t>(range, "count")});
-      }
+      for (const json& range : member(record, "ranges")) files.back().ranges.push_back(range_from(range));
     }
     return files;
   });

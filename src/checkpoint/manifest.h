@@ -15,9 +15,8 @@ namespace maxtext {
 
 struct StoredRange {
   std::string name;
-  TensorSpec spec;  // of the whole tensor
-  std::int64_t first = 0;
-  std::int64_t count = 0;
+  TensorSpec spec;   // of the whole tensor
+  BlockRange range;  // its block explicit
 };
 
 /// One file as its writer knows it.
@@ -41,11 +40,7 @@ struct Manifest {
 /// or when its ranges overlap or do not cover it.
 Manifest make_manifest(const CheckpointInfo& info, std::vector<FileRecord> files);
 
-/// Throws Error that names kind, tensor and element unless `ranges` (of one tensor; sorted here) cover [0, elements)
-/// exactly.
-void check_coverage(std::string_view kind, std::string_view name, std::int64_t elements,
-                    std::vector<std::pair<std::int64_t, std::int64_t>> first_and_count);
-
+/// Its format version is 2 when a range is one of a block of columns, which programs of version 1 cannot read, else 1.
 std::string to_text(const Manifest& manifest);
 
 /// Throws Error that names the file: not JSON, another format or a newer version, a member missing or of a wrong type.

@@ -12,11 +12,14 @@ namespace {
 /// A piece is hashed and copied to the page cache while it is in the core's cache.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 
+BlockRange block_range(const OwnedRange& range) {
+  return {explicit_block(range.block, range.spec.shape), range.first, range.count};
+}
+
 void check_range(const OwnedRange& range) {
-  const std::int64_t elements = range.spec.elements();
   if (range.name.find('@') != std::string::npos) fail("the tensor name '{}' may not contain '@'", range.name);
-  if (range.first < 0 || range.count < 0 || range.count > elements || range.first > elements - range.count) {
-    fail("{} '{}': the range of {} elements from {} is not within {}", range.kind, range.name, range.count, range.first,
+  if (!is_within(block_range(range), range.spec.shape)) {
+    fail("{} '{}': {} is not within {}", range.kind, range.name, to_string(block_range(range), range.spec.shape),
          to_string(range.spec));
   }
   const std::int64_t bytes = range.count * dtype_size(range.spec.dtype);
@@ -33,18 +36,17 @@ RangeFileWriter::RangeFileWriter(FileLayer& files, const std::filesystem::path& 
     : ranges_(std::move(ranges)), record_{file_name, kind, 0, "", {}} {
   for (const OwnedRange* range : ranges_) {
     check_range(*range);
-    record_.ranges.push_back({range->name, range->spec, range->first, range->count});
+    record_.ranges.push_back({range->name, range->spec, block_range(*range)});
   }
   file_ = files.create_file(directory / file_name);
 }
 
 void RangeFileWriter::write() {
   std::vector<NamedSpec> entries;
-  for (const OwnedRange* range : ranges_) {
-    const std::int64_t elements = range->spec.elements();
-    const bool whole = range->count == elements;
-    entries.push_back({range_entry_name(range->name, range->first, range->count, elements),
-                       {whole ? range->spec.shape : Shape{range->count}, range->spec.dtype}});
+  for (const auto& [name, spec, range] : record_.ranges) {
+    const bool whole = range.count == spec.elements();
+    entries.push_back(
+        {range_entry_name(name, range, spec.shape), {whole ? spec.shape : Shape{range.count}, spec.dtype}});
   }
   const std::string header = safetensors_header(entries, {{"format", "pt"}, {"maxtext_kind", record_.kind}});
   write_piecewise(std::as_bytes(std::span(header)));

@@ -14,7 +14,7 @@ namespace maxtext {
 /// A safetensors file in two phases, so that the owner may go on changing the tensors while the disk still syncs.
 class RangeFileWriter {
  public:
-  /// Throws Error that names the tensor unless each range lies within its tensor and has its bytes.
+  /// Throws Error that names the tensor unless each range lies within its tensor or block and has its bytes.
   RangeFileWriter(FileLayer& files, const std::filesystem::path& directory, const std::string& file_name,
                   const std::string& kind, std::vector<const OwnedRange*> ranges);
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <tuple>
 
 #include "base/error.h"
 #include "checkpoint/checksum.h"
+#include "checkpoint/coverage.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
 #include "tensor/half.h"
@@ -72,12 +74,14 @@ void CheckpointReader::open_files() {
         fail("{}: tensor '{}': the manifest does not know it", path.string(), entry.name);
       }
       StoredTensor& tensor = kind->second.find(range->name)->second;
-      if (entry.spec.dtype != tensor.spec.dtype ||
-          range->count.value_or(entry.spec.elements()) != entry.spec.elements()) {
+      const std::int64_t elements = entry.spec.elements();
+      const BlockRange found{explicit_block(range->block, tensor.spec.shape), range->first, elements};
+      if (entry.spec.dtype != tensor.spec.dtype || range->count.value_or(elements) != elements ||
+          !is_within(found, tensor.spec.shape)) {
         fail("{}: tensor '{}': found {}, expected a part of {}", path.string(), entry.name, to_string(entry.spec),
              to_string(tensor.spec));
       }
-      tensor.pieces.push_back({range->first, entry.spec.elements(), entry.bytes, &stored});
+      tensor.pieces.push_back({found, entry.bytes, &stored});
     }
   }
 }
@@ -85,10 +89,10 @@ void CheckpointReader::open_files() {
 void CheckpointReader::check_coverage() const {
   for (const auto& [kind, tensors] : tensors_) {
     for (const auto& [name, tensor] : tensors) {
-      std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-      for (const Piece& piece : tensor.pieces) ranges.emplace_back(piece.first, piece.count);
+      std::vector<BlockRange> ranges;
+      for (const Piece& piece : tensor.pieces) ranges.push_back(piece.range);
       try {
-        maxtext::check_coverage(kind, name, tensor.spec.elements(), ranges);
+        maxtext::check_coverage(kind, name, tensor.spec.shape, ranges);
       } catch (const Error& error) {
         fail("{}: {}", directory_.string(), error.what());
       }
@@ -124,46 +128,53 @@ const TensorSpec& CheckpointReader::spec(std::string_view kind, std::string_view
   return tensor(kind, name).spec;
 }
 
-/// copy(offset of the overlap in the caller's range, elements, stored bytes) for each piece that overlaps.
+/// copy(offset in the caller's range, elements, stored bytes) for each run that is contiguous there and in a piece.
 template <typename Copy>
-void CheckpointReader::for_each_overlap(std::string_view kind, std::string_view name, std::int64_t first,
-                                        std::int64_t count, Copy copy) const {
+void CheckpointReader::copy_runs(std::string_view kind, std::string_view name, const BlockRange& wanted,
+                                 Copy copy) const {
   const StoredTensor& stored = tensor(kind, name);
-  const std::int64_t elements = stored.spec.elements();
-  if (first < 0 || count < 0 || count > elements || first > elements - count) {
-    fail("{}: {} '{}': the range of {} elements from {} is not within {}", directory_.string(), kind, name, count,
-         first, to_string(stored.spec));
+  if (!is_within(wanted, stored.spec.shape)) {
+    fail("{}: {} '{}': {} is not within {}", directory_.string(), kind, name, to_string(wanted, stored.spec.shape),
+         to_string(stored.spec));
   }
   const auto size = static_cast<std::size_t>(dtype_size(stored.spec.dtype));
   for (const Piece& piece : stored.pieces) {
-    const std::int64_t begin = std::max(first, piece.first);
-    const std::int64_t end = std::min(first + count, piece.first + piece.count);
-    if (begin >= end) continue;
+    const BlockRange common = overlap(wanted, piece.range);
+    if (common.count == 0) continue;
     piece.file->verify();
-    const auto overlap = static_cast<std::size_t>(end - begin);
-    copy(static_cast<std::size_t>(begin - first), overlap,
-         piece.bytes.subspan(static_cast<std::size_t>(begin - piece.first) * size, overlap * size));
+    for_each_run(common, wanted.block, piece.range.block, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+      const auto elements = static_cast<std::size_t>(count);
+      const auto begin = static_cast<std::size_t>(from - piece.range.first) * size;
+      copy(static_cast<std::size_t>(to - wanted.first), elements, piece.bytes.subspan(begin, elements * size));
+    });
   }
 }
 
 void CheckpointReader::read_range(std::string_view kind, std::string_view name, std::int64_t first, std::int64_t count,
                                   std::span<std::byte> out) const {
-  const auto size = static_cast<std::size_t>(dtype_size(spec(kind, name).dtype));
+  read_block(kind, name, {}, first, count, out);
+}
+
+void CheckpointReader::read_block(std::string_view kind, std::string_view name, const ColumnBlock& block,
+                                  std::int64_t first, std::int64_t count, std::span<std::byte> out) const {
+  const TensorSpec& stored = spec(kind, name);
+  const auto size = static_cast<std::size_t>(dtype_size(stored.dtype));
   if (count < 0 || out.size() != static_cast<std::size_t>(count) * size) {
     fail("{} '{}': {} elements do not take the {} bytes given", kind, name, count, out.size());
   }
-  for_each_overlap(kind, name, first, count, [&](std::size_t offset, std::size_t, std::span<const std::byte> bytes) {
-    std::memcpy(out.data() + offset * size, bytes.data(), bytes.size());
-  });
+  copy_runs(kind, name, {explicit_block(block, stored.shape), first, count},
+            [&](std::size_t offset, std::size_t, std::span<const std::byte> bytes) {
+              std::memcpy(out.data() + offset * size, bytes.data(), bytes.size());
+            });
 }
 
 void CheckpointReader::read_range_as_float(std::string_view kind, std::string_view name, std::int64_t first,
                                            std::span<float> out) const {
-  const DType dtype = spec(kind, name).dtype;
-  for_each_overlap(kind, name, first, static_cast<std::int64_t>(out.size()),
-                   [&](std::size_t offset, std::size_t count, std::span<const std::byte> bytes) {
-                     convert_to_float(bytes, dtype, out.subspan(offset, count));
-                   });
+  const TensorSpec& stored = spec(kind, name);
+  copy_runs(kind, name, {all_columns(stored.shape), first, static_cast<std::int64_t>(out.size())},
+            [&](std::size_t offset, std::size_t count, std::span<const std::byte> bytes) {
+              convert_to_float(bytes, stored.dtype, out.subspan(offset, count));
+            });
 }
 
 std::span<const std::byte> CheckpointReader::whole(std::string_view kind, std::string_view name) const {
@@ -177,9 +188,9 @@ std::vector<CheckpointReader::Part> CheckpointReader::parts(std::string_view kin
   std::vector<Part> parts;
   for (const Piece& piece : tensor(kind, name).pieces) {
     piece.file->verify();
-    parts.push_back({piece.first, piece.count, piece.bytes});
+    parts.push_back({piece.range.block, piece.range.first, piece.range.count, piece.bytes});
   }
-  std::ranges::sort(parts, {}, &Part::first);
+  std::ranges::sort(parts, {}, [](const Part& part) { return std::tuple(part.block.begin, part.first); });
   return parts;
 }
 

@@ -45,26 +45,32 @@ class CheckpointReader {
   /// Throws Error that names the checkpoint when there is no such tensor.
   const TensorSpec& spec(std::string_view kind, std::string_view name) const;
 
-  /// Copies elements [first, first + count) in their stored dtype; `out` has exactly their bytes. Throws Error when the
-  /// range is not within the tensor, and when a touched file is corrupt.
+  /// Copies elements [first, first + count) in their stored dtype, however the tensor was cut when it was saved; `out`
+  /// has exactly their bytes. Throws Error when the range is not within the tensor, and when a touched file is corrupt.
   void read_range(std::string_view kind, std::string_view name, std::int64_t first, std::int64_t count,
                   std::span<std::byte> out) const;
 
-  /// The same, converted to float; count = out.size().
+  /// The same of a flattened block of columns.
+  void read_block(std::string_view kind, std::string_view name, const ColumnBlock& block, std::int64_t first,
+                  std::int64_t count, std::span<std::byte> out) const;
+
+  /// As read_range, converted to float; count = out.size().
   void read_range_as_float(std::string_view kind, std::string_view name, std::int64_t first,
                            std::span<float> out) const;
 
-  /// The tensor's bytes where one file holds all of them, else empty. Valid while the reader lives. Throws Error when
-  /// that file is corrupt.
+  /// The tensor's bytes where they lie in one piece in one file, else empty. Valid while the reader lives. Throws Error
+  /// when that file is corrupt.
   std::span<const std::byte> whole(std::string_view kind, std::string_view name) const;
 
-  /// A run of a tensor's elements as one file holds it.
+  /// Elements [first, first + count) of a tensor or of a block of its columns as one file holds them.
   struct Part {
+    ColumnBlock block;  // its count never 0 for all columns
     std::int64_t first = 0;
     std::int64_t count = 0;
     std::span<const std::byte> bytes;
   };
-  /// All parts of a tensor, ascending, which together cover it. Valid while the reader lives. Throws Error as `whole`.
+  /// All parts of a tensor, by their blocks' begins and then ascending, which together cover it exactly. Valid while
+  /// the reader lives. Throws Error as `whole`.
   std::vector<Part> parts(std::string_view kind, std::string_view name) const;
 
   /// Verifies the checksums of all files; throws Error that names the corrupt one.
@@ -73,14 +79,13 @@ class CheckpointReader {
  private:
   struct StoredFile;
   struct Piece {
-    std::int64_t first = 0;
-    std::int64_t count = 0;
+    BlockRange range;  // its block explicit
     std::span<const std::byte> bytes;
     const StoredFile* file = nullptr;
   };
   struct StoredTensor {
     TensorSpec spec;
-    std::vector<Piece> pieces;  // by first element
+    std::vector<Piece> pieces;
   };
   using Tensors = std::map<std::string, StoredTensor, std::less<>>;
 
@@ -88,8 +93,7 @@ class CheckpointReader {
   void check_coverage() const;
   const StoredTensor& tensor(std::string_view kind, std::string_view name) const;
   template <typename Copy>
-  void for_each_overlap(std::string_view kind, std::string_view name, std::int64_t first, std::int64_t count,
-                        Copy copy) const;
+  void copy_runs(std::string_view kind, std::string_view name, const BlockRange& wanted, Copy copy) const;
 
   std::filesystem::path directory_;
   CheckpointInfo info_;

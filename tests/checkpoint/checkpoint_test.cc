@@ -148,6 +148,27 @@ TEST_F(CheckpointTest, ACompleteStepIsNotOverwritten) {
   ExampleState(1).expect_equal(CheckpointReader(latest_checkpoint(run())), 1);
 }
 
+/// Programs before column blocks wrote these bytes and read them.
+TEST_F(CheckpointTest, WithoutColumnBlocksNothingOfTheFormatChanged) {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const TensorSpec matrix{{2, 3}, DType::float32};
+  const TensorSpec vector{{2}, DType::float32};
+  const auto range = [&](const TensorSpec& spec, std::int64_t first, std::int64_t count) {
+    const auto bytes =
+        std::as_bytes(std::span(values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+    return OwnedRange{std::string(kWeights), spec == vector ? "v:0+1" : "w", spec, first, count, bytes};
+  };
+  CheckpointInfo info;
+  info.step = 7;
+  save_checkpoint(options(2), info, {{0, {range(matrix, 0, 4), range(vector, 0, 2)}}, {1, {range(matrix, 4, 2)}}});
+  const SafetensorsFile file(items(7) / "weights-00000-of-00002.safetensors");
+  EXPECT_TRUE(file.contains("w@0+4"));
+  EXPECT_TRUE(file.contains("v:0+1"));
+  EXPECT_THAT(read_file(items(7) / "manifest.json"), HasSubstr("\"format_version\": 1,"));
+  // The marker is a checksum of the manifest, which has those of the files.
+  EXPECT_EQ(read_file(step_directory(run(), 7) / "COMMITTED"), "37b4757338ea11b0");
+}
+
 TEST_F(CheckpointTest, WrongOwnershipFailsAndLeavesNothing) {
   const ExampleState state(1);
   const auto error_with = [&](const std::function<void(std::vector<DeviceState>&)>& spoil) {
@@ -161,7 +182,7 @@ TEST_F(CheckpointTest, WrongOwnershipFailsAndLeavesNothing) {
   EXPECT_THAT(error_with([](auto& devices) { devices[0].ranges.erase(devices[0].ranges.begin()); }),
               AllOf(HasSubstr("step 1 was not saved"), HasSubstr("model.embed_tokens.weight"), HasSubstr("nobody")));
   EXPECT_THAT(error_with([](auto& devices) { devices[1].ranges.erase(devices[1].ranges.begin()); }),
-              AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("end at element 102, expected 136")));
+              AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("nobody stores the elements 102 to 135")));
   EXPECT_THAT(error_with([](auto& devices) { devices[0].ranges.push_back(devices[1].ranges[0]); }),
               HasSubstr("the element 102 is stored twice"));
   EXPECT_THAT(error_with([](auto& devices) { devices[1].device = 0; }), HasSubstr("two devices wrote the same file"));
