@@ -27,7 +27,7 @@ void check_tensor(const ParameterInfo& parameter, const WeightSource& weights) {
 
 void check_weights(const WeightSource& weights, const ModelShape& shape) {
   std::set<std::string_view> expected{"lm_head.weight"};
-  const ModelLayout layout = model_layout(shape, 1);
+  const ModelLayout layout = model_layout(shape);
   for (const ParameterGroup& group : layout.groups) {
     for (const ParameterInfo& parameter : group.parameters) {
       check_tensor(parameter, weights);

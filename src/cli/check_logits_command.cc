@@ -17,6 +17,7 @@
 #include "inference/logit_check.h"
 #include "inference/model_files.h"
 #include "inference/prompts.h"
+#include "model/tensor_parallel.h"
 #include "tensor/safetensors.h"
 #include "tokenizer/utf8.h"
 
@@ -133,12 +134,12 @@ std::vector<GoldenSequence> reference_logits(const Config& config, const ModelFi
 
 bool check_sequences(const Config& config, const ModelFiles& files, const std::vector<GoldenSequence>& golden,
                      const CheckOptions& options) {
-  const Mesh mesh(resolve_mesh(config));
+  const Mesh mesh = model_mesh(files.shape, resolve_mesh(config));
   const ReorderStrategy reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   const DecodeEnvironment training = cpu_environment(config, false);
   const DecodeEnvironment decoding = cpu_environment(config, true);
   CachedModelOptions cached = cached_model_options(config);
-  const int devices = cache_devices(config);
+  const Mesh generation = generation_mesh(config, files.shape);
   bool fits = true;
   for (const GoldenSequence& sequence : golden) {
     fmt::print("'{}', {} tokens\n", sequence.prompt, sequence.ids.size());
@@ -150,8 +151,9 @@ bool check_sequences(const Config& config, const ModelFiles& files, const std::v
         report(fmt::format("training forward on {} devices", mesh.device_count()), compare(trained), options, true) &&
         fits;
     cached.cache.max_length = static_cast<std::int64_t>(sequence.ids.size());
-    const auto generated = cached_logits(files, sequence.ids, cached, devices, decoding);
-    fits = report(fmt::format("prefill and decode, {} cache on {} devices", dtype_name(cached.cache.dtype), devices),
+    const auto generated = cached_logits(files, sequence.ids, cached, generation, decoding);
+    fits = report(fmt::format("prefill and decode, {} cache on {} devices", dtype_name(cached.cache.dtype),
+                              generation.device_count()),
                   compare(generated), options, false) &&
            fits;
   }

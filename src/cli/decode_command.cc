@@ -24,15 +24,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kGigabyte = 1e9;
 
-/// The mesh of training: generation has devices of its own, ici_context_autoregressive_parallelism of them.
-constexpr std::array<std::string_view, 8> kKeysOfTraining = {"num_devices",
+/// The mesh of training: of its axes generation has ici_tensor_parallelism, and ici_context_autoregressive_parallelism.
+constexpr std::array<std::string_view, 9> kKeysOfTraining = {"num_devices",
                                                              "num_slices",
                                                              "ici_data_parallelism",
                                                              "ici_fsdp_parallelism",
                                                              "ici_context_parallelism",
                                                              "dcn_data_parallelism",
                                                              "dcn_fsdp_parallelism",
-                                                             "dcn_context_parallelism"};
+                                                             "dcn_context_parallelism",
+                                                             "dcn_tensor_parallelism"};
 
 /// Keys of sampling that the strategy does not count, as notes name them.
 std::vector<std::string> sampling_notes(const Config& config) {

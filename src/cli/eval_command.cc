@@ -22,6 +22,7 @@
 #include "data/dataset_factory.h"
 #include "data/open_dataset.h"
 #include "inference/evaluate.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext {
 namespace {
@@ -133,7 +134,7 @@ int eval_command(const Arguments& arguments) {
   if (config.integer("eval_steps") > 0) evaluation.most_rows = config.integer("eval_steps") * evaluation.rows_per_batch;
   const bool keeps_tokens = !config.text("dataset_cache_directory").empty();
   const Evaluation result = evaluate(files.shape, *files.weights, keeps_tokens ? open_text(text) : open_text_once(text),
-                                     Mesh(sizes), evaluation, cpu_environment(config, false));
+                                     model_mesh(files.shape, sizes), evaluation, cpu_environment(config, false));
   if (!file.is_standard_output()) print_figures(result);
   file.write(json_report(files, result));
   return 0;

@@ -111,7 +111,7 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_thre
   }
   report["devices"] = setup.mesh.device_count();
   report["mesh"] = mesh;
-  report["parameters"] = parameter_count(model_layout(setup.shape, 1));
+  report["parameters"] = parameter_count(model_layout(setup.shape));
   report["global_batch_size"] = setup.batch.global;
   report["tokens_per_step"] = setup.batch.global * setup.sequence_length;
   report["memory_per_device"] = memory_report(engine.memory());

@@ -48,7 +48,7 @@ KeyGroup mesh_keys() {
               .at_least(1)
               .or_minus_one()
               .at_most(kMostDevices),
-          integer_key("dcn_tensor_parallelism", 1, "Tensor parallelism across slices; only 1 yet")
+          integer_key("dcn_tensor_parallelism", 1, "Tensor parallelism across slices")
               .at_least(1)
               .or_minus_one()
               .at_most(kMostDevices),
@@ -66,7 +66,9 @@ KeyGroup mesh_keys() {
               .at_least(1)
               .or_minus_one()
               .at_most(kMostDevices),
-          integer_key("ici_tensor_parallelism", 1, "Tensor parallelism inside a slice; only 1 yet")
+          integer_key(
+              "ici_tensor_parallelism", 1,
+              "Tensor parallelism inside a slice: devices over which heads, the MLP's width and the vocabulary are cut")
               .at_least(1)
               .or_minus_one()
               .at_most(kMostDevices),

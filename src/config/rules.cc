@@ -16,11 +16,6 @@ namespace {
 
 void check_parallelism(const Config& config, const RuleContext& context) {
   const MeshSizes mesh = resolve_mesh(config, context.launched_devices);
-  if (mesh[3] > 1) {
-    const bool inside = config.integer("dcn_tensor_parallelism") == 1;
-    fail_config("{}: tensor parallelism is not implemented yet; use 1",
-                config.describe(inside ? "ici_tensor_parallelism" : "dcn_tensor_parallelism"));
-  }
   resolve_batch(config, mesh);
 }
 

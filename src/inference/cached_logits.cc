@@ -5,8 +5,9 @@
 namespace maxtext {
 
 std::vector<float> cached_logits(const ModelFiles& files, std::span<const std::int32_t> ids,
-                                 const CachedModelOptions& options, int devices, const DecodeEnvironment& environment) {
-  ThreadTransport transport{Mesh({1, 1, devices, 1})};
+                                 const CachedModelOptions& options, const Mesh& mesh,
+                                 const DecodeEnvironment& environment) {
+  ThreadTransport transport{mesh};
   std::vector<float> result;
   run_on_devices(transport, environment, [&](Engine& engine) {
     const InferenceWeights weights(engine, files.shape, *files.weights);

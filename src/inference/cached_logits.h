@@ -10,9 +10,11 @@
 
 namespace maxtext {
 
-/// Logits [ids, vocab_size]: the first half of the sequence is a prompt, each other token a step. `devices`, threads of
-/// this process, share the cache's positions. options.cache.max_length is at least the number of ids.
+/// Logits [ids, vocab_size]: the first half of the sequence is a prompt, each other token a step. The devices of
+/// `mesh`, threads of this process, share the cache's positions and the heads. options.cache.max_length is at least the
+/// number of ids.
 std::vector<float> cached_logits(const ModelFiles& files, std::span<const std::int32_t> ids,
-                                 const CachedModelOptions& options, int devices, const DecodeEnvironment& environment);
+                                 const CachedModelOptions& options, const Mesh& mesh,
+                                 const DecodeEnvironment& environment);
 
 }  // namespace maxtext

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "inference/prefill_arrays.h"
 #include "model/decoder_parts.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext {
 namespace {
@@ -27,12 +28,13 @@ CachedModel::CachedModel(Engine& engine, const ModelShape& shape, const Inferenc
                          const CachedModelOptions& options)
     : engine_(engine),
       shape_(shape),
+      part_(tensor_part(shape, engine.mesh())),
       family_(model_family(shape.family)),
       weights_(weights),
       options_(options),
-      cache_(engine, shape, paged_cache(options, engine.mesh().size(Axis::context))),
+      cache_(engine, part_, paged_cache(options, engine.mesh().size(Axis::context))),
       lengths_(static_cast<std::size_t>(options.cache.sequences), 0),
-      decode_layers_(engine, shape, weights, [this](const std::size_t& layer) {
+      decode_layers_(engine, part_, weights, [this](const std::size_t& layer) {
         return std::make_unique<CachedAttention>([this, &layer]() -> LayerCache& { return cache_.layers()[layer]; },
                                                  cache_.layers()[layer].ring ? ring_step_ : full_step_);
       }) {}
@@ -48,7 +50,7 @@ Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids, co
     const LayerConstants constants{.rope_cos = graph.constant(tables.cos(layer)),
                                    .rope_sin = graph.constant(tables.sin(layer)),
                                    .attention = *strategy};
-    return family_.layer(shape_, x, parameters, constants);
+    return family_.layer(part_, x, parameters, constants);
   };
   Repeat layers(engine_, static_cast<int>(shape_.layers), body);
   InferenceParameterSource source(weights_);

@@ -68,6 +68,7 @@ class CachedModel final : public SlotModel {
 
   Engine& engine_;
   ModelShape shape_;
+  ModelShape part_;  ///< of a layer, on this device
   const ModelFamily& family_;
   const InferenceWeights& weights_;
   CachedModelOptions options_;

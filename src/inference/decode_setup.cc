@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "mesh/thread_transport.h"
 #include "model/layout.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext {
 namespace {
@@ -68,26 +69,31 @@ std::vector<std::string> notes_on(const Config& config, const DecodeSetup& setup
     notes.push_back(fmt::format("{} is more than the model's max_position_embeddings={}: answers may degrade beyond it",
                                 config.describe("max_target_length"), shape.max_position_embeddings));
   }
-  const CacheOptions cache = paged_cache(setup.model, setup.devices);
+  const int sharers = setup.mesh.size(Axis::context);
+  const CacheOptions cache = paged_cache(setup.model, sharers);
   const std::int64_t pages = (cache.max_length + cache.page - 1) / cache.page;
-  if (setup.devices > pages) {
+  if (sharers > pages) {
     notes.push_back(fmt::format("{} are {} pages of {}: {} of {} devices hold nothing of the KV cache",
-                                config.describe("max_target_length"), pages, cache.page, setup.devices - pages,
-                                setup.devices));
+                                config.describe("max_target_length"), pages, cache.page, sharers - pages, sharers));
   }
   return notes;
 }
 
-/// Of all devices: they share what is mapped, and each has its own float32 of the rest, as InferenceWeights does it.
-std::int64_t weight_bytes(const ModelFiles& files, int devices) {
+/// Of all devices: they share what is mapped, and each has its own of the rest: float32, or columns as they are stored,
+/// as InferenceWeights does it.
+std::int64_t weight_bytes(const ModelFiles& files, const Mesh& mesh) {
   std::int64_t total = 0;
-  for (const ParameterGroup& group : model_layout(files.shape, 1).groups) {
-    for (const ParameterInfo& parameter : group.parameters) {
-      const bool mapped = files.weights != nullptr && files.weights->contains(parameter.name) &&
-                          files.weights->mapped(parameter.name) != nullptr;
-      const std::int64_t bytes =
-          mapped ? dtype_size(files.weights->spec(parameter.name).dtype) : devices * dtype_size(DType::float32);
-      total += element_count(parameter.shape) * bytes;
+  for (int device = 0; device < mesh.device_count(); ++device) {
+    for (const ParameterGroup& group : model_layout(files.shape, mesh, device).groups) {
+      for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+        const ParameterInfo& parameter = group.parameters[k];
+        const bool mapped = files.weights != nullptr && files.weights->contains(parameter.name) &&
+                            files.weights->mapped(parameter.name) != nullptr;
+        const std::int64_t size = dtype_size(mapped ? files.weights->spec(parameter.name).dtype : DType::float32);
+        const bool own = !mapped || (group.slices[k].dimension > 0 && group.slices[k].shape != parameter.shape);
+        if (own) total += element_count(group.slices[k].shape) * size;
+        if (mapped && device == 0) total += element_count(parameter.shape) * size;
+      }
     }
   }
   return total;
@@ -95,9 +101,11 @@ std::int64_t weight_bytes(const ModelFiles& files, int devices) {
 
 void check_memory(const DecodeSetup& setup) {
   const std::optional<std::int64_t> available = available_memory();
-  const std::int64_t weights = weight_bytes(setup.files, setup.devices);
-  const CacheOptions cache = paged_cache(setup.model, setup.devices);
-  const std::int64_t keys = cache_bytes(setup.files.shape, cache, cache.max_length, setup.devices);
+  const std::int64_t weights = weight_bytes(setup.files, setup.mesh);
+  const int sharers = setup.mesh.size(Axis::context);
+  const CacheOptions cache = paged_cache(setup.model, sharers);
+  const std::int64_t keys = setup.mesh.size(kTensorAxes) *
+                            cache_bytes(tensor_part(setup.files.shape, setup.mesh), cache, cache.max_length, sharers);
   if (!available || weights + keys <= *available) return;
   fail_config(
       "not enough memory: {:.2f} GiB of weights and {:.2f} GiB of KV cache for {} sequences of "
@@ -117,15 +125,17 @@ CachedModelOptions cached_model_options(const Config& config) {
   return options;
 }
 
-int cache_devices(const Config& config) {
+Mesh generation_mesh(const Config& config, const ModelShape& shape) {
   const std::int64_t context = config.integer("ici_context_autoregressive_parallelism");
   const std::int64_t other = config.integer("ici_autoregressive_parallelism");
-  if (context * other > kMostThreadDevices) {
-    fail_config("{} and {}: the cache would be on {} devices, each a thread of this process: expected at most {}",
+  const std::int64_t tensor = std::max<std::int64_t>(config.integer("ici_tensor_parallelism"), 1);
+  if (context * other * tensor > kMostThreadDevices) {
+    fail_config("{}, {} and {}: they make {} devices, each a thread of this process: expected at most {}",
                 config.describe("ici_context_autoregressive_parallelism"),
-                config.describe("ici_autoregressive_parallelism"), context * other, kMostThreadDevices);
+                config.describe("ici_autoregressive_parallelism"), config.describe("ici_tensor_parallelism"),
+                context * other * tensor, kMostThreadDevices);
   }
-  return static_cast<int>(context * other);
+  return model_mesh(shape, {1, 1, static_cast<int>(context * other), static_cast<int>(tensor)});
 }
 
 SamplingOptions sampling_options(const Config& config) {
@@ -170,9 +180,9 @@ DecodeSetup decode_setup(const Config& config) {
   check_stop_strings(config);
   const SamplingOptions sampling = sampling_options(config);
   DecodeSetup setup;
-  setup.devices = cache_devices(config);
   setup.prompts = read_prompts(config);
   setup.files = open_model_files(config);
+  setup.mesh = generation_mesh(config, setup.files.shape);
   setup.tokenizer = open_model_tokenizer(config);
   setup.weights_seed = static_cast<std::uint64_t>(config.integer("init_weights_seed"));
   setup.sampling_seed = resolve_seed(config.integer("decode_sampling_seed"));

@@ -22,8 +22,8 @@ struct DecodeSetup {
   CachedModelOptions model;
   std::uint64_t weights_seed = 0;
   std::uint64_t sampling_seed = 0;
-  /// Devices that share the cache's positions.
-  int devices = 1;
+  /// The devices: along the context axis they share the cache's positions, along the tensor axes the heads.
+  Mesh mesh{{1, 1, 1, 1}};
   /// Lines worth showing before the answers: what is possible, and probably not meant.
   std::vector<std::string> notes;
 };
@@ -36,8 +36,10 @@ DecodeSetup decode_setup(const Config& config);
 /// The model of one sequence of max_target_length, as the keys of the cache describe it.
 CachedModelOptions cached_model_options(const Config& config);
 
-/// Devices that share the cache's positions. Throws ConfigError for more than threads can be.
-int cache_devices(const Config& config);
+/// The devices of generation, threads of this process: ici_context_autoregressive_parallelism (times
+/// ici_autoregressive_parallelism) along the context axis, ici_tensor_parallelism along the tensor axes. Throws
+/// ConfigError for more than threads can be, and for a model that tensor parallelism does not divide.
+Mesh generation_mesh(const Config& config, const ModelShape& shape);
 
 /// The sampling that the decode_sampling_* keys describe: the strategy decides which of the filters count.
 SamplingOptions sampling_options(const Config& config);

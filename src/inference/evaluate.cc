@@ -84,7 +84,7 @@ Evaluation evaluate(const ModelShape& shape, const WeightSource& weights, std::s
   const auto start = std::chrono::steady_clock::now();
   ThreadTransport transport{mesh};
   run_on_devices(transport, environment, [&](Engine& engine) {
-    ParameterShards parameters(engine, model_layout(shape, engine.mesh().size(kShardAxes)));
+    ParameterShards parameters(engine, model_layout(shape, engine.mesh(), engine.device()));
     load_weights(weights, parameters);
     Decoder decoder(engine, shape, attention.of_layer, {});
     const RowRange rows = device_rows(engine.mesh(), engine.device(), options.rows_per_batch, 1, 0);

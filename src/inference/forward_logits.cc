@@ -42,7 +42,7 @@ std::vector<float> forward_logits(const ModelShape& shape, const WeightSource& w
   std::mutex mutex;
   ThreadTransport transport{mesh};
   run_on_devices(transport, environment, [&](Engine& engine) {
-    ParameterShards parameters(engine, model_layout(shape, engine.mesh().size(kShardAxes)));
+    ParameterShards parameters(engine, model_layout(shape, engine.mesh(), engine.device()));
     load_weights(weights, parameters);
     Decoder decoder(engine, shape, attention.of_layer, {});
     const RowRange range = device_rows(engine.mesh(), engine.device(), rows, 1, 0);

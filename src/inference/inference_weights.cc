@@ -1,28 +1,58 @@
 #include "inference/inference_weights.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/error.h"
 #include "tensor/half.h"
 
 namespace maxtext {
 namespace {
 
-Tensor copied(Engine& engine, const ParameterInfo& parameter, const WeightSource& source) {
-  const TensorSpec spec{parameter.shape, DType::float32};
+/// Calls copy(first element of the whole parameter, first element of the slice, count) for the runs of a slice.
+template <typename Copy>
+void for_each_run_of(const ParameterInfo& parameter, const ParameterSlice& slice, Copy copy) {
+  for (const ElementRun& run : element_runs(parameter, slice, 0, element_count(slice.shape))) {
+    copy(run.whole_first, static_cast<std::size_t>(run.slice_first), static_cast<std::size_t>(run.count));
+  }
+}
+
+Tensor converted(Engine& engine, const ParameterInfo& parameter, const ParameterSlice& slice,
+                 const WeightSource& source) {
+  const TensorSpec spec{slice.shape, DType::float32};
   std::vector<float> values(static_cast<std::size_t>(spec.elements()));
-  source.read_range_as_float(parameter.name, 0, values);
+  for_each_run_of(parameter, slice, [&](std::int64_t from, std::size_t to, std::size_t count) {
+    source.read_range_as_float(parameter.name, from, std::span(values).subspan(to, count));
+  });
   return engine.input(spec, std::as_bytes(std::span(values)));
 }
 
-Tensor load(Engine& engine, const ParameterInfo& parameter, const WeightSource& source) {
+/// The slice's columns as they are stored: a slice of columns does not lie in one piece.
+Tensor copied_columns(Engine& engine, const ParameterInfo& parameter, const ParameterSlice& slice, DType dtype,
+                      const std::byte* stored) {
+  const auto size = static_cast<std::size_t>(dtype_size(dtype));
+  const TensorSpec spec{slice.shape, dtype};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(spec.bytes()));
+  for_each_run_of(parameter, slice, [&](std::int64_t from, std::size_t to, std::size_t count) {
+    std::memcpy(bytes.data() + to * size, stored + static_cast<std::size_t>(from) * size, count * size);
+  });
+  return engine.input(spec, bytes);
+}
+
+Tensor load(Engine& engine, const ParameterInfo& parameter, const ParameterSlice& slice, const WeightSource& source) {
   const TensorSpec stored = source.spec(parameter.name);
   if (stored.shape != parameter.shape) {
     fail("tensor '{}': expected the shape {}, found {}", parameter.name, to_string(parameter.shape),
          to_string(stored.shape));
   }
   const std::shared_ptr<const std::byte> bytes = source.mapped(parameter.name);
-  if (bytes == nullptr) return copied(engine, parameter, source);
-  const auto size = static_cast<std::size_t>(stored.elements() * dtype_size(stored.dtype));
-  return engine.borrow(stored, {bytes.get(), size}, bytes);
+  if (bytes == nullptr) return converted(engine, parameter, slice, source);
+  if (slice.dimension > 0 && slice.shape != parameter.shape) {
+    return copied_columns(engine, parameter, slice, stored.dtype, bytes.get());
+  }
+  const TensorSpec spec{slice.shape, stored.dtype};
+  const std::int64_t row_bytes = slice.shape.empty() ? 0 : spec.bytes() / std::max<std::int64_t>(slice.shape[0], 1);
+  return engine.borrow(spec, {bytes.get() + slice.begin * row_bytes, static_cast<std::size_t>(spec.bytes())}, bytes);
 }
 
 [[noreturn]] void fail_gradients() { fail("generation has no gradients"); }
@@ -31,22 +61,24 @@ Tensor load(Engine& engine, const ParameterInfo& parameter, const WeightSource& 
 
 InferenceWeights::InferenceWeights(Engine& engine, const ModelShape& shape, const WeightSource& source)
     : tied_(shape.tie_word_embeddings) {
-  for (const ParameterGroup& group : model_layout(shape, 1).groups) {
+  for (const ParameterGroup& group : model_layout(shape, engine.mesh(), engine.device()).groups) {
     std::vector<Tensor>& tensors = groups_.emplace_back();
-    for (const ParameterInfo& parameter : group.parameters) tensors.push_back(load(engine, parameter, source));
+    for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+      tensors.push_back(load(engine, group.parameters[k], group.slices[k], source));
+    }
   }
 }
 
 InferenceWeights::InferenceWeights(Engine& engine, const ModelShape& shape, std::uint64_t seed, DType dtype)
     : tied_(shape.tie_word_embeddings) {
-  for (const ParameterGroup& group : model_layout(shape, 1).groups) {
+  for (const ParameterGroup& group : model_layout(shape, engine.mesh(), engine.device()).groups) {
     std::vector<Tensor>& tensors = groups_.emplace_back();
-    for (const ParameterInfo& parameter : group.parameters) {
-      const TensorSpec spec{parameter.shape, dtype};
+    for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+      const TensorSpec spec{group.slices[k].shape, dtype};
       std::vector<std::byte> bytes;
       if (engine.has_data()) {
         bytes.resize(static_cast<std::size_t>(spec.bytes()));
-        convert_from_float(initial_values(parameter, seed, 0, spec.elements()), dtype, bytes);
+        convert_from_float(initial_values(group, k, {.first = 0, .count = spec.elements()}, seed), dtype, bytes);
       }
       tensors.push_back(engine.input(spec, bytes));
     }

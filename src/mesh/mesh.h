@@ -23,6 +23,9 @@ class AxisSet {
   constexpr AxisSet() = default;
   constexpr AxisSet(Axis axis) : bits_(bit(axis)) {}  // NOLINT(google-explicit-constructor): an axis is a set of one
   constexpr AxisSet operator|(AxisSet other) const { return AxisSet(static_cast<std::uint8_t>(bits_ | other.bits_)); }
+  constexpr AxisSet without(AxisSet other) const {
+    return AxisSet(static_cast<std::uint8_t>(bits_ & static_cast<std::uint8_t>(~other.bits_)));
+  }
   constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
   constexpr bool operator==(const AxisSet&) const = default;
   constexpr std::uint8_t bits() const { return bits_; }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autodiff/functions.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext {
 namespace {
@@ -13,6 +14,13 @@ Variable project(Variable x, Variable weight, Variable bias, const char* name) {
 
 Variable split_heads(Variable x, std::int64_t heads, std::int64_t head_dim) {
   return reshape(x, {x.shape()[0], x.shape()[1], heads, head_dim});
+}
+
+/// By the columns of a weight that belong to this device's part of x: the sum over devices is the product. It is the
+/// sum that a policy keeps by `name`, not what is summed.
+Variable project_and_leave(Variable x, Variable weight, const char* name) {
+  const bool cut = x.graph().engine().mesh().size(kTensorAxes) > 1;
+  return cut ? leave_tensor(linear(x, weight), name) : linear(x, weight, name);
 }
 
 /// Hands out parameters in the order in which they were declared.
@@ -31,38 +39,47 @@ class Reader {
 
 Variable attention_block(const ModelShape& shape, Variable x, const AttentionWeights& weights,
                          const LayerConstants& constants) {
+  // Replicas of KV heads compute the same keys and values; what their query heads find of dk and dv is summed, and
+  // then they have one dx among them.
+  const bool replicated = x.graph().engine().mesh().size(Axis::kv_replica) > 1;
+  const Variable x_kv = enter_tensor(x, Axis::tensor);
+  const Variable x_q = replicated ? enter_tensor(x, kTensorAxes) : x_kv;
   // Keys and values first: they travel while the queries are projected.
-  Variable k = split_heads(project(x, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
-  if (weights.k_norm.defined()) k = model_norm(shape, k, weights.k_norm);
-  k = rope(k, constants.rope_cos, constants.rope_sin);
-  const Variable v =
-      split_heads(project(x, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim);
+  Variable k = split_heads(project(x_kv, weights.k_proj, weights.k_bias, "key_proj"), shape.kv_heads, shape.head_dim);
+  if (weights.k_norm.defined()) k = model_norm(shape, k, shared_parameter(weights.k_norm, Axis::tensor));
+  k = enter_tensor(rope(k, constants.rope_cos, constants.rope_sin), Axis::kv_replica);
+  const Variable v = enter_tensor(
+      split_heads(project(x_kv, weights.v_proj, weights.v_bias, "value_proj"), shape.kv_heads, shape.head_dim),
+      Axis::kv_replica);
   constants.attention.begin(k, v);
-  Variable q = split_heads(project(x, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
-  if (weights.q_norm.defined()) q = model_norm(shape, q, weights.q_norm);
+  Variable q =
+      split_heads(project(x_q, weights.q_proj, weights.q_bias, "query_proj"), shape.query_heads, shape.head_dim);
+  if (weights.q_norm.defined()) q = model_norm(shape, q, shared_parameter(weights.q_norm, kTensorAxes));
   q = rope(q, constants.rope_cos, constants.rope_sin);
   const Variable o = constants.attention.attend(q, {.scale = shape.query_scale, .softcap = shape.attention_softcap});
-  return linear(reshape(o, {x.shape()[0], x.shape()[1], shape.query_heads * shape.head_dim}), weights.o_proj,
-                "out_proj");
+  return project_and_leave(reshape(o, {x.shape()[0], x.shape()[1], shape.query_heads * shape.head_dim}), weights.o_proj,
+                           "out_proj");
 }
 
 Variable gated_mlp(Variable x, Variable gate_proj, Variable up_proj, Variable down_proj, Activation activation) {
+  x = enter_tensor(x, kTensorAxes);
   const Variable gate = linear(x, gate_proj, "mlpwi_0");
   const Variable up = linear(x, up_proj, "mlpwi_1");
-  return linear(gated_activation(gate, up, activation), down_proj, "mlpwo");
+  return project_and_leave(gated_activation(gate, up, activation), down_proj, "mlpwo");
 }
 
-ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in) {
-  return {std::move(name), {out, in}, {Initializer::Kind::truncated_normal, 1 / std::sqrt(static_cast<double>(in))}};
+ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in, TensorSplit split) {
+  return {
+      std::move(name), {out, in}, {Initializer::Kind::truncated_normal, 1 / std::sqrt(static_cast<double>(in))}, split};
 }
 
 ParameterInfo norm_scale(std::string name, std::int64_t size, const ModelShape& shape) {
   const bool from_one = shape.norm_weight_offset == 1;
-  return {std::move(name), {size}, {from_one ? Initializer::Kind::zeros : Initializer::Kind::ones, 0}};
+  return {std::move(name), {size}, {from_one ? Initializer::Kind::zeros : Initializer::Kind::ones, 0}, {}};
 }
 
-ParameterInfo bias(std::string name, std::int64_t size) {
-  return {std::move(name), {size}, {Initializer::Kind::zeros, 0}};
+ParameterInfo bias(std::string name, std::int64_t size, TensorSplit split) {
+  return {std::move(name), {size}, {Initializer::Kind::zeros, 0}, split};
 }
 
 Variable model_norm(const ModelShape& shape, Variable x, Variable weight) {
@@ -75,19 +92,19 @@ namespace {
 void add_attention_parameters(const ModelShape& shape, std::vector<ParameterInfo>& list) {
   const std::int64_t query_size = shape.query_heads * shape.head_dim;
   const std::int64_t kv_size = shape.kv_heads * shape.head_dim;
-  list.push_back(projection("self_attn.q_proj.weight", query_size, shape.hidden_size));
-  list.push_back(projection("self_attn.k_proj.weight", kv_size, shape.hidden_size));
-  list.push_back(projection("self_attn.v_proj.weight", kv_size, shape.hidden_size));
+  list.push_back(projection("self_attn.q_proj.weight", query_size, shape.hidden_size, kRows));
+  list.push_back(projection("self_attn.k_proj.weight", kv_size, shape.hidden_size, kKeyValueRows));
+  list.push_back(projection("self_attn.v_proj.weight", kv_size, shape.hidden_size, kKeyValueRows));
   if (shape.attention_bias) {
-    list.push_back(bias("self_attn.q_proj.bias", query_size));
-    list.push_back(bias("self_attn.k_proj.bias", kv_size));
-    list.push_back(bias("self_attn.v_proj.bias", kv_size));
+    list.push_back(bias("self_attn.q_proj.bias", query_size, kRows));
+    list.push_back(bias("self_attn.k_proj.bias", kv_size, kKeyValueRows));
+    list.push_back(bias("self_attn.v_proj.bias", kv_size, kKeyValueRows));
   }
   if (shape.qk_norm) {
     list.push_back(norm_scale("self_attn.q_norm.weight", shape.head_dim, shape));
     list.push_back(norm_scale("self_attn.k_norm.weight", shape.head_dim, shape));
   }
-  list.push_back(projection("self_attn.o_proj.weight", shape.hidden_size, query_size));
+  list.push_back(projection("self_attn.o_proj.weight", shape.hidden_size, query_size, kColumns));
 }
 
 AttentionWeights read_attention(const ModelShape& shape, Reader& weights) {
@@ -105,9 +122,9 @@ AttentionWeights read_attention(const ModelShape& shape, Reader& weights) {
 }
 
 void add_mlp_parameters(const ModelShape& shape, std::vector<ParameterInfo>& list) {
-  list.push_back(projection("mlp.gate_proj.weight", shape.intermediate_size, shape.hidden_size));
-  list.push_back(projection("mlp.up_proj.weight", shape.intermediate_size, shape.hidden_size));
-  list.push_back(projection("mlp.down_proj.weight", shape.hidden_size, shape.intermediate_size));
+  list.push_back(projection("mlp.gate_proj.weight", shape.intermediate_size, shape.hidden_size, kRows));
+  list.push_back(projection("mlp.up_proj.weight", shape.intermediate_size, shape.hidden_size, kRows));
+  list.push_back(projection("mlp.down_proj.weight", shape.hidden_size, shape.intermediate_size, kColumns));
 }
 
 /// x + mlp(norm(x)), reading the three projections; with `output_norm` x + norm(mlp(norm(x))).

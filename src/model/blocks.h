@@ -16,17 +16,25 @@ struct AttentionWeights {
 ///   q, k, v = projections of x (+ bias), per head; q, k normalised over head_dim where norms are given; then RoPE;
 ///   o = attention(q, k, v) by the context strategy, scores scaled and soft-capped as the shape says;
 ///   result = o · o_projᵀ.
+/// `shape` has this device's heads (tensor_part); the result is summed over kTensorAxes.
 Variable attention_block(const ModelShape& shape, Variable x, const AttentionWeights& weights,
                          const LayerConstants& constants);
 
-/// (act(x · gateᵀ) ∘ (x · upᵀ)) · downᵀ.
+/// (act(x · gateᵀ) ∘ (x · upᵀ)) · downᵀ, summed over kTensorAxes, of which each device has a part of the width.
 Variable gated_mlp(Variable x, Variable gate_proj, Variable up_proj, Variable down_proj, Activation activation);
 
+// How weights are cut over tensor parallelism. The first of a block by rows, its biases too; those of keys and values
+// by KV heads, of which there may be fewer than devices; the last of a block by columns. What is cut otherwise, or not
+// at all, is read through the functions of tensor_parallel.h.
+inline constexpr TensorSplit kRows{kTensorAxes, 0};
+inline constexpr TensorSplit kKeyValueRows{Axis::tensor, 0};
+inline constexpr TensorSplit kColumns{kTensorAxes, 1};
+
 /// A projection's parameter, [out, in], with deviation 1/sqrt(in) (MaxText's fan-in initialisation).
-ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in);
+ParameterInfo projection(std::string name, std::int64_t out, std::int64_t in, TensorSplit split = {});
 /// The weight of an RMSNorm; it starts so that the norm multiplies by 1 (0 for Gemma's 1 + w).
 ParameterInfo norm_scale(std::string name, std::int64_t size, const ModelShape& shape);
-ParameterInfo bias(std::string name, std::int64_t size);
+ParameterInfo bias(std::string name, std::int64_t size, TensorSplit split = {});
 
 /// RMSNorm with the shape's epsilon and weight offset.
 Variable model_norm(const ModelShape& shape, Variable x, Variable weight);

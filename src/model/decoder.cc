@@ -5,12 +5,15 @@
 #include "base/error.h"
 #include "model/blocks.h"
 #include "model/decoder_parts.h"
+#include "model/parallel_cross_entropy.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext {
 
 Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> layer_types, DecoderOptions options)
     : engine_(engine),
       shape_(std::move(shape)),
+      part_(tensor_part(shape_, engine.mesh())),
       family_(model_family(shape_.family)),
       layer_types_(std::move(layer_types)),
       options_(std::move(options)) {
@@ -30,9 +33,30 @@ Repeat Decoder::layers(const DeviceBatch& batch) const {
     const LayerConstants constants{.rope_cos = graph.constant(tables.cos(layer)),
                                    .rope_sin = graph.constant(tables.sin(layer)),
                                    .attention = attention};
-    return family_.layer(shape_, x, parameters, constants);
+    return family_.layer(part_, x, parameters, constants);
   };
   return {engine_, static_cast<int>(shape_.layers), body};
+}
+
+Variable Decoder::embed(Variable table, const DeviceBatch& batch) const {
+  Graph& graph = table.graph();
+  const Variable ids = graph.constant(batch.input_ids);
+  const bool cut = engine_.mesh().size(kTensorAxes) > 1;
+  const Variable rows =
+      cut ? leave_tensor(embedding(table, ids, graph.constant(first_vocabulary_row(engine_, shape_))), "embedding")
+          : embedding(table, ids);
+  return shape_.embedding_scale == 1 ? rows : scale(rows, shape_.embedding_scale);
+}
+
+std::vector<Tensor> Decoder::cross_entropy(const std::vector<Tensor>& inputs, bool with_gradient,
+                                           bool accumulate) const {
+  const LinearCrossEntropy loss{.chunk_tokens = options_.cross_entropy_chunk,
+                                .z_loss_multiplier = options_.z_loss_multiplier,
+                                .softcap = shape_.final_softcap,
+                                .with_gradient = with_gradient,
+                                .accumulate = accumulate};
+  if (engine_.mesh().size(kTensorAxes) == 1) return engine_.apply(loss, inputs);
+  return vocabulary_parallel_cross_entropy(engine_, loss, inputs, first_vocabulary_row(engine_, shape_));
 }
 
 std::pair<std::size_t, std::size_t> Decoder::head_weight(const ParameterShards& parameters) const {
@@ -52,8 +76,7 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
   Graph embedding_graph(engine_);
   const Variable table = embedding_graph.parameter(parameters.acquire(embedding_group).parameters[0],
                                                    parameters.gradient_slots(embedding_group)[0]);
-  Variable embedded = embedding(table, embedding_graph.constant(batch.input_ids));
-  if (shape_.embedding_scale != 1) embedded = scale(embedded, shape_.embedding_scale);
+  const Variable embedded = embed(table, batch);
   Tensor x = embedding_graph.forward({embedded}, &options_.remat)[0];
   embedding_graph.bind(table, Tensor());
   parameters.release(embedding_group);
@@ -75,18 +98,14 @@ LossParts Decoder::train(ParameterShards& parameters, const DeviceBatch& batch, 
     const Variable input = graph.input(std::move(x));
     x = Tensor();
     const Variable norm = graph.parameter(head.parameters[0], parameters.gradient_slots(head_group)[0]);
-    const Variable normed = model_norm(shape_, input, norm);
+    const Variable normed = enter_tensor(model_norm(shape_, input, norm), kTensorAxes);
     GradientSlot& slot = *parameters.gradient_slots(weight_group)[weight_index];
     std::vector<Tensor> outputs;
     {
       const Tensor hidden = graph.forward({normed}, &options_.remat)[0];
-      outputs = engine_.apply(LinearCrossEntropy{.chunk_tokens = options_.cross_entropy_chunk,
-                                                 .z_loss_multiplier = options_.z_loss_multiplier,
-                                                 .softcap = shape_.final_softcap,
-                                                 .with_gradient = true,
-                                                 .accumulate = slot.accumulate},
-                              {hidden, parameters.acquire(weight_group).parameters[weight_index], batch.targets,
-                               batch.target_weights, inverse_denominator, slot.destination});
+      outputs = cross_entropy({hidden, parameters.acquire(weight_group).parameters[weight_index], batch.targets,
+                               batch.target_weights, inverse_denominator, slot.destination},
+                              true, slot.accumulate);
     }
     slot.destination = outputs[3];
     slot.accumulate = true;
@@ -124,12 +143,8 @@ LossParts Decoder::evaluate(ParameterShards& parameters, const DeviceBatch& batc
   const auto [group, index] = head_weight(parameters);
   const Tensor weight = parameters.acquire(group).parameters[index];
   const Tensor one = engine_.apply_one(Fill{.spec = {{}, DType::float32}, .value = 1}, {});
-  const std::vector<Tensor> outputs = engine_.apply(LinearCrossEntropy{.chunk_tokens = options_.cross_entropy_chunk,
-                                                                       .z_loss_multiplier = options_.z_loss_multiplier,
-                                                                       .softcap = shape_.final_softcap,
-                                                                       .with_gradient = false,
-                                                                       .accumulate = false},
-                                                    {hidden, weight, batch.targets, batch.target_weights, one});
+  const std::vector<Tensor> outputs =
+      cross_entropy({hidden, weight, batch.targets, batch.target_weights, one}, false, false);
   parameters.release(group);
   parameters.release(parameters.layout().head_group());
   return {.sums = outputs[0], .nll = outputs[1]};

@@ -61,6 +61,10 @@ class Decoder {
 
  private:
   Repeat layers(const DeviceBatch& batch) const;
+  /// The input of the first layer.
+  Variable embed(Variable table, const DeviceBatch& batch) const;
+  /// LinearCrossEntropy with the inputs it has, whether the vocabulary is cut or not.
+  std::vector<Tensor> cross_entropy(const std::vector<Tensor>& inputs, bool with_gradient, bool accumulate) const;
   /// The final norm's output of a forward pass that keeps nothing.
   Tensor final_hidden(ParameterShards& parameters, const DeviceBatch& batch) const;
   /// The group and index of the output projection: the embedding's where they are tied.
@@ -68,6 +72,7 @@ class Decoder {
 
   Engine& engine_;
   ModelShape shape_;
+  ModelShape part_;  ///< of a layer, on this device
   const ModelFamily& family_;
   std::vector<std::size_t> layer_types_;
   DecoderOptions options_;

@@ -47,8 +47,33 @@ LayerRopeTables::LayerRopeTables(Engine& engine, const ModelShape& shape, const 
   }
 }
 
+namespace {
+
+/// [P, ..., n] -> [..., P·n].
+Tensor join_last_dimension(Engine& engine, const Tensor& parts) {
+  std::vector<int> last;
+  for (int i = 1; i + 1 < static_cast<int>(parts.shape().size()); ++i) last.push_back(i);
+  last.push_back(0);
+  last.push_back(static_cast<int>(parts.shape().size()) - 1);
+  Shape joined(parts.shape().begin() + 1, parts.shape().end());
+  joined.back() *= parts.dim(0);
+  return engine.apply_one(Reshape{.shape = joined}, {engine.apply_one(Transpose{.permutation = last}, {parts})});
+}
+
+}  // namespace
+
+Tensor first_vocabulary_row(Engine& engine, const ModelShape& shape) {
+  const Mesh& mesh = engine.mesh();
+  const auto row = static_cast<std::int32_t>(shape.vocab_size / mesh.size(kTensorAxes) *
+                                             mesh.group_rank(engine.device(), kTensorAxes));
+  return engine.input({{}, DType::int32}, std::as_bytes(std::span(&row, 1)));
+}
+
 Tensor embed_tokens(Engine& engine, const ModelShape& shape, const Tensor& table, const Tensor& ids) {
-  const Tensor rows = engine.apply_one(Embedding{}, {table, ids});
+  const int parts = engine.mesh().size(kTensorAxes);
+  Tensor rows = parts == 1 ? engine.apply_one(Embedding{}, {table, ids})
+                           : engine.apply_one(Embedding{}, {table, ids, first_vocabulary_row(engine, shape)});
+  if (parts > 1) rows = engine.apply_one(AllReduce{.axes = kTensorAxes, .group_size = parts}, {rows});
   return shape.embedding_scale == 1 ? rows : engine.apply_one(Scale{.factor = shape.embedding_scale}, {rows});
 }
 
@@ -59,6 +84,10 @@ Tensor final_norm(Engine& engine, const ModelShape& shape, const Tensor& x, cons
 
 Tensor output_logits(Engine& engine, const ModelShape& shape, const Tensor& hidden, const Tensor& weight) {
   Tensor logits = engine.apply_one(Linear{}, {hidden, weight});
+  if (const int parts = engine.mesh().size(kTensorAxes); parts > 1) {
+    const AllGather gather{.axes = kTensorAxes, .group_size = parts};
+    logits = join_last_dimension(engine, engine.apply_one(gather, {logits}));
+  }
   if (shape.final_softcap == 0) return logits;
   return engine.apply_one(SoftCap{.cap = shape.final_softcap, .in_place = true}, {logits});
 }

@@ -31,14 +31,18 @@ class LayerRopeTables {
   std::vector<std::size_t> of_layer_;
 };
 
-/// The input of the first layer, [B, T, hidden_size]: rows `ids` of `table`, times shape.embedding_scale (rounded to
-/// the dtype first, as transformers does).
+/// The first row that this device has of embedding and head, which are cut over kTensorAxes: int32 [].
+Tensor first_vocabulary_row(Engine& engine, const ModelShape& shape);
+
+/// The input of the first layer, [B, T, hidden_size]: rows `ids` of `table`, of which each device has a part, times
+/// shape.embedding_scale (rounded to the dtype first, as transformers does).
 Tensor embed_tokens(Engine& engine, const ModelShape& shape, const Tensor& table, const Tensor& ids);
 
 /// The RMSNorm before the head: x [..., hidden_size] -> the same shape.
 Tensor final_norm(Engine& engine, const ModelShape& shape, const Tensor& x, const Tensor& weight);
 
-/// Logits [..., vocab_size] of the final norm's output: hidden · weightᵀ, soft-capped where the shape says so.
+/// Logits [..., vocab_size] of the final norm's output: hidden · weightᵀ, of which each device has some rows,
+/// soft-capped where the shape says so.
 Tensor output_logits(Engine& engine, const ModelShape& shape, const Tensor& hidden, const Tensor& weight);
 
 }  // namespace maxtext

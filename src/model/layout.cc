@@ -6,7 +6,9 @@
 
 namespace maxtext {
 
-ModelLayout model_layout(const ModelShape& shape, int shards) {
+ModelLayout model_layout(const ModelShape& shape) { return model_layout(shape, Mesh({1, 1, 1, 1}), 0); }
+
+ModelLayout model_layout(const ModelShape& shape, const Mesh& mesh, int device) {
   ModelLayout layout;
   // Untied tables start small; a tied one is also the head and starts as a projection does. (Gemma's embedding_scale
   // then makes the first layer's input of deviation 1.)
@@ -14,19 +16,22 @@ ModelLayout model_layout(const ModelShape& shape, int shards) {
       shape.tie_word_embeddings ? projection("", 1, shape.hidden_size).initializer.deviation : 0.02;
   layout.groups.push_back(make_group({{"model.embed_tokens.weight",
                                        {shape.vocab_size, shape.hidden_size},
-                                       {Initializer::Kind::truncated_normal, deviation}}},
-                                     shards));
+                                       {Initializer::Kind::truncated_normal, deviation},
+                                       kRows}},
+                                     mesh, device));
   const ModelFamily& family = model_family(shape.family);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     std::vector<ParameterInfo> parameters = family.layer_parameters(shape);
     for (ParameterInfo& parameter : parameters) {
       parameter.name = fmt::format("model.layers.{}.{}", layer, parameter.name);
     }
-    layout.groups.push_back(make_group(std::move(parameters), shards));
+    layout.groups.push_back(make_group(std::move(parameters), mesh, device));
   }
   std::vector<ParameterInfo> head = {norm_scale("model.norm.weight", shape.hidden_size, shape)};
-  if (!shape.tie_word_embeddings) head.push_back(projection("lm_head.weight", shape.vocab_size, shape.hidden_size));
-  layout.groups.push_back(make_group(std::move(head), shards));
+  if (!shape.tie_word_embeddings) {
+    head.push_back(projection("lm_head.weight", shape.vocab_size, shape.hidden_size, kRows));
+  }
+  layout.groups.push_back(make_group(std::move(head), mesh, device));
   return layout;
 }
 

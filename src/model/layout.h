@@ -18,8 +18,11 @@ struct ModelLayout {
   std::size_t head_group() const { return groups.size() - 1; }
 };
 
-/// Names are the full Hugging Face names ("model.layers.0.self_attn.q_proj.weight"); groups are cut into `shards`.
-ModelLayout model_layout(const ModelShape& shape, int shards);
+/// The layout of a device. Names are the full Hugging Face names ("model.layers.0.self_attn.q_proj.weight"). Throws
+/// ConfigError where tensor parallelism does not divide a parameter.
+ModelLayout model_layout(const ModelShape& shape, const Mesh& mesh, int device);
+/// Of one device that has all.
+ModelLayout model_layout(const ModelShape& shape);
 
 /// Elements of all parameters, each once.
 std::int64_t parameter_count(const ModelLayout& layout);

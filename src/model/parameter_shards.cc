@@ -37,7 +37,7 @@ void ParameterShards::initialise(std::uint64_t seed) {
     for (std::size_t k = 0; k < group.parameters.size(); ++k) {
       const ParameterRange range = parameter_range(group, k, shard_index_);
       if (range.count == 0 || !engine_.has_data()) continue;
-      const std::vector<float> values = initial_values(group.parameters[k], seed, range.first, range.count);
+      const std::vector<float> values = initial_values(group, k, range, seed);
       const Tensor target = shards_[g].view(range.shard_offset, {range.count});
       if (dtype_ == DType::float64) {
         const std::vector<double> wide(values.begin(), values.end());
@@ -64,8 +64,8 @@ const GatheredGroup& ParameterShards::acquire(std::size_t index) {
   if (gathered.parameters.empty()) {
     const ParameterGroup& group = layout_.groups[index];
     for (std::size_t k = 0; k < group.parameters.size(); ++k) {
-      gathered.parameters.push_back(engine_.apply_one(
-          View{.first_element = group.offsets[k], .shape = group.parameters[k].shape}, {gathered.flat}));
+      gathered.parameters.push_back(
+          engine_.apply_one(View{.first_element = group.offsets[k], .shape = group.slices[k].shape}, {gathered.flat}));
     }
   }
   return gathered;
@@ -87,7 +87,7 @@ void ParameterShards::begin_gradients(std::size_t index) {
   gradient.flat = engine_.allocate({{group.shards, group.shard_length}, accumulation_dtype(dtype_)});
   for (std::size_t k = 0; k < group.parameters.size(); ++k) {
     gradient.slots[k].destination =
-        engine_.apply_one(View{.first_element = group.offsets[k], .shape = group.parameters[k].shape}, {gradient.flat});
+        engine_.apply_one(View{.first_element = group.offsets[k], .shape = group.slices[k].shape}, {gradient.flat});
     gradient.slots[k].accumulate = false;
   }
 }

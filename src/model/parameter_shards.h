@@ -9,9 +9,6 @@
 
 namespace maxtext {
 
-/// The axes over which parameters, gradients and moments are sharded.
-inline constexpr AxisSet kShardAxes = Axis::fsdp | Axis::context;
-
 /// The gathered parameters of one group: views of one flat tensor.
 struct GatheredGroup {
   Tensor flat;

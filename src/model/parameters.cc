@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
 #include "base/splitmix64.h"
 
 namespace maxtext {
@@ -35,22 +36,62 @@ double truncated_normal(std::uint64_t key) {
 
 }  // namespace
 
-ParameterGroup make_group(std::vector<ParameterInfo> parameters, int shards) {
+ParameterSlice parameter_slice(const ParameterInfo& parameter, const Mesh& mesh, int device) {
+  const TensorSplit& split = parameter.split;
+  ParameterSlice slice{.shape = parameter.shape, .dimension = split.dimension};
+  const AxisSet replicas = kTensorAxes.without(split.axes);
+  slice.counts = mesh.group_rank(device, replicas) == 0;
+  const std::int64_t parts = mesh.size(split.axes);
+  if (parts == 1) return slice;
+  const std::int64_t size = parameter.shape.at(split.dimension);
+  if (size % parts != 0) {
+    fail_config("ici_tensor_parallelism: {} {} cannot be cut into {} equal parts along dimension {}", parameter.name,
+                to_string(parameter.shape), parts, split.dimension);
+  }
+  slice.shape.at(split.dimension) = size / parts;
+  slice.begin = size / parts * mesh.group_rank(device, split.axes);
+  return slice;
+}
+
+std::vector<ElementRun> element_runs(const ParameterInfo& parameter, const ParameterSlice& slice, std::int64_t first,
+                                     std::int64_t count) {
+  // Rows of `inner` elements of the slice, of which the whole parameter has `stride` a row.
+  std::int64_t inner = 1;
+  std::int64_t stride = 1;
+  for (std::size_t i = slice.dimension; i < slice.shape.size(); ++i) {
+    inner *= slice.shape[i];
+    stride *= parameter.shape[i];
+  }
+  const std::int64_t begin =
+      slice.shape.empty() ? 0 : slice.begin * (inner / std::max<std::int64_t>(slice.shape[slice.dimension], 1));
+  if (inner == stride) return {{first, first, count}};
+  std::vector<ElementRun> runs;
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t at = first + done;
+    const std::int64_t length = std::min(count - done, inner - at % inner);
+    runs.push_back({at, at / inner * stride + begin + at % inner, length});
+    done += length;
+  }
+  return runs;
+}
+
+ParameterGroup make_group(std::vector<ParameterInfo> parameters, const Mesh& mesh, int device) {
   ParameterGroup group;
-  group.shards = shards;
+  group.shards = mesh.size(kShardAxes);
   std::int64_t end = 0;
   for (const ParameterInfo& parameter : parameters) {
+    group.slices.push_back(parameter_slice(parameter, mesh, device));
     group.offsets.push_back(end);
-    end = round_up(end + element_count(parameter.shape), kAlignment);
+    end = round_up(end + element_count(group.slices.back().shape), kAlignment);
   }
-  group.shard_length = round_up(end, kAlignment * shards) / shards;
+  group.shard_length = round_up(end, kAlignment * group.shards) / group.shards;
   group.parameters = std::move(parameters);
   return group;
 }
 
 ParameterRange parameter_range(const ParameterGroup& group, std::size_t parameter, int shard) {
   const std::int64_t begin = group.offsets[parameter];
-  const std::int64_t end = begin + element_count(group.parameters[parameter].shape);
+  const std::int64_t end = begin + element_count(group.slices[parameter].shape);
   const std::int64_t shard_begin = group.shard_length * shard;
   const std::int64_t first = std::clamp(shard_begin, begin, end);
   const std::int64_t last = std::clamp(shard_begin + group.shard_length, begin, end);
@@ -79,6 +120,17 @@ std::vector<float> initial_values(const ParameterInfo& parameter, std::uint64_t 
       }
       break;
     }
+  }
+  return values;
+}
+
+std::vector<float> initial_values(const ParameterGroup& group, std::size_t parameter, const ParameterRange& range,
+                                  std::uint64_t seed) {
+  const ParameterInfo& info = group.parameters[parameter];
+  std::vector<float> values;
+  for (const ElementRun& run : element_runs(info, group.slices[parameter], range.first, range.count)) {
+    const std::vector<float> part = initial_values(info, seed, run.whole_first, run.count);
+    values.insert(values.end(), part.begin(), part.end());
   }
   return values;
 }

@@ -35,9 +35,20 @@ void for_each_range(const ParameterShards& parameters, Visit visit) {
     const ParameterGroup& group = parameters.layout().groups[g];
     for (std::size_t k = 0; k < group.parameters.size(); ++k) {
       const ParameterRange range = parameter_range(group, k, parameters.shard_index());
-      if (range.count > 0) visit(g, group.parameters[k], range);
+      if (range.count > 0) visit(g, k, range);
     }
   }
+}
+
+/// Where a device's part of a parameter is in the whole one: a range of its elements, or of a block of its columns.
+BlockRange stored_range(const ParameterGroup& group, std::size_t k, const ParameterRange& range) {
+  const ParameterSlice& slice = group.slices[k];
+  const Shape& whole = group.parameters[k].shape;
+  if (slice.dimension > 0) {
+    return {.block = {slice.begin, slice.shape.back()}, .first = range.first, .count = range.count};
+  }
+  const std::int64_t row = slice.begin == 0 ? 0 : element_count(whole) / whole.front();
+  return {.block = {}, .first = slice.begin * row + range.first, .count = range.count};
 }
 
 void check_shape(const std::string& where, const ParameterInfo& parameter, const TensorSpec& found) {
@@ -69,16 +80,20 @@ DeviceState device_state(ParameterShards& parameters, const Optimizer& optimizer
   DeviceState state{.device = engine.device(), .ranges = {}};
   if (!owns_state(parameters)) return state;
   for (const StateKind& kind : state_kinds(parameters, optimizer)) {
-    for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
+    for_each_range(parameters, [&](std::size_t g, std::size_t k, const ParameterRange& range) {
+      const ParameterGroup& group = parameters.layout().groups[g];
+      if (!group.slices[k].counts) return;
       const Tensor part = kind.shards[g].view(range.shard_offset, {range.count});
       const std::span<const std::byte> bytes = engine.host_bytes(part);
       if (bytes.empty()) fail("this engine's memory cannot be saved in place");
+      const BlockRange stored = stored_range(group, k, range);
       state.ranges.push_back({.kind = std::string(kind.kind),
-                              .name = parameter.name,
-                              .spec = {parameter.shape, part.dtype()},
-                              .first = range.first,
-                              .count = range.count,
-                              .bytes = bytes});
+                              .name = group.parameters[k].name,
+                              .spec = {group.parameters[k].shape, part.dtype()},
+                              .first = stored.first,
+                              .count = stored.count,
+                              .bytes = bytes,
+                              .block = stored.block});
     });
   }
   return state;
@@ -96,7 +111,8 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
           where, kind.kind, opt_type, where);
     }
     check_names(where, parameters, checkpoint.names(kind.kind));
-    for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
+    for_each_range(parameters, [&](std::size_t g, std::size_t k, const ParameterRange& range) {
+      const ParameterInfo& parameter = parameters.layout().groups[g].parameters[k];
       const TensorSpec& stored = checkpoint.spec(kind.kind, parameter.name);
       check_shape(where, parameter, stored);
       const Tensor part = kind.shards[g].view(range.shard_offset, {range.count});
@@ -105,7 +121,8 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
              dtype_name(part.dtype()));
       }
       std::vector<std::byte> bytes(static_cast<std::size_t>(part.spec().bytes()));
-      checkpoint.read_range(kind.kind, parameter.name, range.first, range.count, bytes);
+      const BlockRange place = stored_range(parameters.layout().groups[g], k, range);
+      checkpoint.read_block(kind.kind, parameter.name, place.block, place.first, place.count, bytes);
       engine.write(part, bytes);
     });
   }
@@ -113,9 +130,14 @@ void restore_state(const CheckpointReader& checkpoint, ParameterShards& paramete
 
 void load_weights(const WeightSource& source, ParameterShards& parameters) {
   Engine& engine = parameters.engine();
-  for_each_range(parameters, [&](std::size_t g, const ParameterInfo& parameter, const ParameterRange& range) {
+  for_each_range(parameters, [&](std::size_t g, std::size_t k, const ParameterRange& range) {
+    const ParameterGroup& group = parameters.layout().groups[g];
     std::vector<float> values(static_cast<std::size_t>(range.count));
-    source.read_range_as_float(parameter.name, range.first, values);
+    for (const ElementRun& run : element_runs(group.parameters[k], group.slices[k], range.first, range.count)) {
+      const auto begin = static_cast<std::size_t>(run.slice_first - range.first);
+      source.read_range_as_float(group.parameters[k].name, run.whole_first,
+                                 std::span(values).subspan(begin, static_cast<std::size_t>(run.count)));
+    }
     const Tensor part = parameters.shard(g).view(range.shard_offset, {range.count});
     if (part.dtype() == DType::float64) {
       const std::vector<double> wide(values.begin(), values.end());

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr AxisSet kAllAxes = Axis::data | Axis::fsdp | Axis::context | Axis::tensor;
+constexpr AxisSet kAllAxes = Axis::data | Axis::fsdp | Axis::context | kTensorAxes;
 
 std::vector<std::string> parameter_names(const ModelLayout& layout) {
   std::vector<std::string> names;
@@ -36,7 +36,7 @@ DeviceTrainer::DeviceTrainer(TrainProcess& process, Engine& engine)
     : process_(process),
       setup_(process.setup()),
       engine_(engine),
-      parameters_(engine, model_layout(setup_.shape, setup_.mesh.size(kShardAxes))),
+      parameters_(engine, model_layout(setup_.shape, setup_.mesh, engine.device())),
       optimizer_(parameters_, setup_.optimizer),
       decoder_(engine, setup_.shape, setup_.attention.of_layer, setup_.decoder),
       train_step_(decoder_, parameters_, optimizer_),

@@ -6,13 +6,14 @@
 namespace maxtext {
 namespace {
 
-/// Begin and end of each parameter's part in the shard; those without a part are empty.
+/// Begin and end of each parameter's part in the shard; empty for those without a part, and for those of which another
+/// device has the same one and counts it.
 std::vector<std::int64_t> shard_ranges(const ParameterGroup& group, int shard) {
   std::vector<std::int64_t> ranges;
   for (std::size_t k = 0; k < group.parameters.size(); ++k) {
     const ParameterRange range = parameter_range(group, k, shard);
     ranges.push_back(range.shard_offset);
-    ranges.push_back(range.shard_offset + range.count);
+    ranges.push_back(range.shard_offset + (group.slices[k].counts ? range.count : 0));
   }
   return ranges;
 }
@@ -42,7 +43,8 @@ Tensor Optimizer::sums_of_squares() const {
     parts.push_back(engine.apply_one(SumOfSquares{}, {parameters_.gradient(g), ranges_[g]}));
   }
   const Tensor local = engine.apply(Concat{.axis = 0}, parts)[0];
-  return engine.apply_one(AllReduce{.axes = kShardAxes, .group_size = engine.mesh().size(kShardAxes)}, {local});
+  constexpr AxisSet kParts = kShardAxes | kTensorAxes;
+  return engine.apply_one(AllReduce{.axes = kParts, .group_size = engine.mesh().size(kParts)}, {local});
 }
 
 Optimizer::Result Optimizer::update(std::int64_t step, double learning_rate,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/keys.h"
 #include "config/value.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext {
 namespace {
@@ -33,8 +34,9 @@ OptimizerOptions optimizer_options(const Config& config) {
 
 RunSetup run_setup(const Config& config, std::optional<int> launched_devices) {
   const MeshSizes sizes = resolve_mesh(config, launched_devices);
-  RunSetup setup{.mesh = Mesh(sizes),
-                 .shape = model_shape(config),
+  const ModelShape shape = model_shape(config);
+  RunSetup setup{.mesh = model_mesh(shape, sizes),
+                 .shape = shape,
                  .attention = {},
                  .batch = resolve_batch(config, sizes),
                  .micro_batches = static_cast<int>(config.integer("gradient_accumulation_steps")),

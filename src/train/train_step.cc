@@ -5,15 +5,15 @@
 namespace maxtext {
 namespace {
 
+/// Along kTensorAxes all devices find the same loss.
 constexpr AxisSet kLossAxes = Axis::data | Axis::fsdp | Axis::context;
 
 Tensor scalar_input(Engine& engine, float value) {
   return engine.input({{}, DType::float32}, std::as_bytes(std::span(&value, 1)));
 }
 
-Tensor reduce_over_devices(Engine& engine, const Tensor& local, ReduceOp reduce) {
-  return engine.apply_one(AllReduce{.axes = kLossAxes, .group_size = engine.mesh().size(kLossAxes), .reduce = reduce},
-                          {local});
+Tensor reduce_over_devices(Engine& engine, AxisSet axes, const Tensor& local, ReduceOp reduce) {
+  return engine.apply_one(AllReduce{.axes = axes, .group_size = engine.mesh().size(axes), .reduce = reduce}, {local});
 }
 
 }  // namespace
@@ -37,9 +37,10 @@ StepOutput TrainStep::run(std::int64_t step, double learning_rate, int micro_bat
       sums = sums.defined() ? engine.apply_one(Add{.in_place = true}, {sums, parts.sums}) : parts.sums;
     }
   }
-  const Tensor loss_sums = reduce_over_devices(engine, sums, ReduceOp::sum);
+  const Tensor loss_sums = reduce_over_devices(engine, kLossAxes, sums, ReduceOp::sum);
   const bool mine = flag && flag();
-  const Tensor flags = reduce_over_devices(engine, scalar_input(engine, mine ? 1.0F : 0.0F), ReduceOp::max);
+  const Tensor flags =
+      reduce_over_devices(engine, kLossAxes | kTensorAxes, scalar_input(engine, mine ? 1.0F : 0.0F), ReduceOp::max);
   const Optimizer::Result update = optimizer_.update(step, learning_rate, before_update);
 
   StepOutput output;
@@ -58,7 +59,7 @@ StepOutput TrainStep::run(std::int64_t step, double learning_rate, int micro_bat
 double evaluate_batch(Decoder& decoder, ParameterShards& parameters, const DeviceBatch& batch) {
   Engine& engine = parameters.engine();
   const LossParts parts = decoder.evaluate(parameters, batch);
-  return read_doubles(engine, reduce_over_devices(engine, parts.sums, ReduceOp::sum))[0];
+  return read_doubles(engine, reduce_over_devices(engine, kLossAxes, parts.sums, ReduceOp::sum))[0];
 }
 
 }  // namespace maxtext

@@ -63,7 +63,7 @@ std::string gib(std::int64_t bytes) {
 std::vector<std::string> opening_lines(const RunSetup& setup, const TrainEnvironment& environment,
                                        const Devices& devices, std::size_t local_devices, std::size_t wanted_threads) {
   std::string line =
-      fmt::format("{} parameters, {}, {} rows and {} tokens per step", parameter_count(model_layout(setup.shape, 1)),
+      fmt::format("{} parameters, {}, {} rows and {} tokens per step", parameter_count(model_layout(setup.shape)),
                   mesh_in_words(setup.mesh), setup.batch.global, setup.batch.global * setup.sequence_length);
   const auto threads = static_cast<int>(wanted_threads > 0 ? wanted_threads : devices.cores.front().size());
   const auto process = environment.predict_memory(setup, static_cast<int>(local_devices), threads);

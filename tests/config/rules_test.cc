@@ -61,12 +61,11 @@ TEST(Rules, MeshMustFitTheDevices) {
   EXPECT_NO_THROW(load({"dcn_data_parallelism=2"})) << "the slices follow from the axes";
 }
 
-TEST(Rules, TensorParallelismIsNotThereYet) {
-  EXPECT_EQ(load_error({"ici_tensor_parallelism=2"}),
-            "ici_tensor_parallelism=2 (command line): tensor parallelism is not implemented yet; use 1");
-  EXPECT_THAT(load_error({"ici_tensor_parallelism=-1", "ici_fsdp_parallelism=1"}, 2),
-              HasSubstr("ici_tensor_parallelism=-1 (command line): tensor parallelism is not implemented yet"));
-  EXPECT_THAT(load_error({"dcn_tensor_parallelism=2", "num_slices=2"}), HasSubstr("dcn_tensor_parallelism=2"));
+TEST(Rules, TensorParallelismIsAnAxisLikeTheOthers) {
+  EXPECT_NO_THROW(load({"ici_tensor_parallelism=2"}));
+  EXPECT_NO_THROW(load({"ici_tensor_parallelism=-1", "ici_fsdp_parallelism=1"}, 2));
+  EXPECT_NO_THROW(load({"dcn_tensor_parallelism=2", "num_slices=2"}));
+  EXPECT_THAT(load_error({"ici_tensor_parallelism=3"}, 4), HasSubstr("expected a divisor of 4"));
 }
 
 TEST(Rules, BatchMustBeDivisible) {

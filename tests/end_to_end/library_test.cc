@@ -196,7 +196,7 @@ void copy_through_devices(const Config& config, const fs::path& from, const fs::
   const auto program = [&](int device) {
     const auto communicator = transport.communicator(device);
     CpuEngine engine({.threads = 1}, *communicator);
-    ParameterShards parameters(engine, model_layout(setup.shape, setup.mesh.size(kShardAxes)));
+    ParameterShards parameters(engine, model_layout(setup.shape, setup.mesh, engine.device()));
     Optimizer optimizer(parameters, setup.optimizer);
     restore_state(reader, parameters, optimizer);
     {
@@ -223,9 +223,14 @@ void copy_through_devices(const Config& config, const fs::path& from, const fs::
 TEST_F(Library, WeightsAndMomentsPassThroughAnyMeshBitForBit) {
   maxtext::train(config("original", "steps=3 ici_context_parallelism=2"), environment());
   fs::path from = checkpoint("original", 3);
-  const std::vector<std::string> meshes = {"ici_fsdp_parallelism=2", "ici_context_parallelism=4",
+  const std::vector<std::string> meshes = {"ici_fsdp_parallelism=2",
+                                           "ici_context_parallelism=4",
                                            "ici_context_parallelism=3 ici_fsdp_parallelism=2 global_batch_size=2",
-                                           "ici_data_parallelism=2 ici_context_parallelism=2", "steps=3"};
+                                           "ici_data_parallelism=2 ici_context_parallelism=2",
+                                           "ici_tensor_parallelism=2",
+                                           "ici_tensor_parallelism=4 ici_context_parallelism=2",
+                                           "ici_tensor_parallelism=2 ici_fsdp_parallelism=3 global_batch_size=3",
+                                           "steps=3"};
   for (std::size_t i = 0; i < meshes.size(); ++i) {
     const std::string run = "copy" + std::to_string(i);
     copy_through_devices(config(run, meshes[i]), from, path(run));

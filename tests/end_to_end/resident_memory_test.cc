@@ -102,7 +102,7 @@ class DecodingMemory : public ResidentMemory {
                                             {"num_attention_heads", 16},
                                             {"num_key_value_heads", 4}});
     std::vector<OwnedTensor> tensors;
-    for (const ParameterGroup& group : model_layout(read_hf_config(directory), 1).groups) {
+    for (const ParameterGroup& group : model_layout(read_hf_config(directory)).groups) {
       for (const ParameterInfo& parameter : group.parameters) {
         const TensorSpec spec{parameter.shape, DType::bfloat16};
         tensors.push_back({parameter.name, spec, random_bfloat16(spec.elements(), tensors.size() << 40U)});

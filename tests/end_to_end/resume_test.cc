@@ -106,7 +106,8 @@ TEST_F(Resume, OnAnyOtherMesh) {
   train("whole", "steps=5");
   train("moved", "steps=4 ici_context_parallelism=2");
   const std::vector<std::string> meshes = {"ici_fsdp_parallelism=2", "ici_context_parallelism=4",
-                                           "ici_context_parallelism=2 ici_data_parallelism=2", ""};
+                                           "ici_context_parallelism=2 ici_data_parallelism=2",
+                                           "ici_tensor_parallelism=2 ici_context_parallelism=2", ""};
   int number = 0;
   for (const std::string& mesh : meshes) {
     // That what is restored is bitwise what was saved is shown by library_test.cc.

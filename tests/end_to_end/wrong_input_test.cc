@@ -93,7 +93,7 @@ TEST_F(WrongInput, ConfigurationIsCheckedFirst) {
   expect_config_error("load_parameters_path=" + path("missing").string(), {"load_parameters_path", "missing"});
   expect_config_error("tokenizer_type=sentencepiece tokenizer_path=" + path("missing.model").string(),
                       {"tokenizer_path", "missing.model"});
-  expect_config_error("ici_tensor_parallelism=2", {"ici_tensor_parallelism", "not implemented"});
+  expect_config_error("ici_tensor_parallelism=3", {"ici_tensor_parallelism=3", "KV heads"});
   expect_config_error("eval_interval=2 eval_files=[]", {"eval_interval", "held-out"});
   expect_config_error("max_target_length=2147483647", {"max_target_length=2147483647", "1 to 16777216"});
   expect_config_error("ici_context_parallelism=1048576", {"1048576 devices", "at most 1024", "ici_*_parallelism"});

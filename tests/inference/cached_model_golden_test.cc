@@ -96,7 +96,7 @@ TEST_P(CachedHfModel, WeightsStayInTheFileAsTheyAreStored) {
   CpuEngine engine({.threads = 1}, *communicator);
   const InferenceWeights weights(engine, shape_, *weights_);
   std::int64_t bytes = 0;
-  const ModelLayout layout = model_layout(shape_, 1);
+  const ModelLayout layout = model_layout(shape_);
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     for (std::size_t k = 0; k < layout.groups[g].parameters.size(); ++k) {
       const Tensor& tensor = weights.group(g)[k];
@@ -168,6 +168,27 @@ TEST_P(CachedHfModel, ACacheSharedByDevicesGivesTheSame) {
     expect_logits(all_logits(run, "long"), "long", std::to_string(devices) + " devices");
     expect_logits(stepwise_logits(run, "prompt0"), "prompt0", std::to_string(devices) + " devices, steps");
   }
+}
+
+TEST_P(CachedHfModel, HeadsAndVocabularyCutOverDevicesGiveTheSame) {
+  const auto divided = [&](int parts) {
+    return shape_.query_heads % parts == 0 && shape_.vocab_size % parts == 0 && shape_.intermediate_size % parts == 0 &&
+           (shape_.kv_heads % parts == 0 || parts % shape_.kv_heads == 0);
+  };
+  int runs = 0;
+  for (const int tensor : {2, 4}) {
+    if (!divided(tensor)) continue;
+    DeviceRunOptions run = options();
+    run.tensor = tensor;
+    expect_logits(all_logits(run, "long"), "long", std::to_string(tensor) + " devices");
+    run.devices = 2;
+    run.model.prefill_chunk = 16;
+    expect_logits(stepwise_logits(run, "prompt0"), "prompt0", std::to_string(tensor) + " x 2 devices, steps");
+    ++runs;
+  }
+  // These have odd numbers of heads, or an odd vocabulary.
+  const bool odd = GetParam() == "llama-tied" || GetParam() == "qwen2";
+  EXPECT_EQ(runs > 0, !odd);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, CachedHfModel, ::testing::ValuesIn(model_names()), [](const auto& parameter) {

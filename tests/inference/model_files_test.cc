@@ -115,7 +115,7 @@ TEST_F(ModelFilesTest, AHeadBesideATiedEmbeddingIsLeftUnreadAndSaidToDifferIfItD
 TEST_F(ModelFilesTest, WhatDoesNotFitIntoMemoryIsRefusedWithWhatIsNeededAndThere) {
   // 32 layers of 32 heads of 128 in float32: a mebibyte for each position.
   const Config config = config_of({"model_name=llama2-7b", "tokenizer_type=bytes", "max_target_length=10000000"});
-  const double weights = static_cast<double>(parameter_count(model_layout(model_shape(config), 1))) * 4 / (1 << 30);
+  const double weights = static_cast<double>(parameter_count(model_layout(model_shape(config)))) * 4 / (1 << 30);
   EXPECT_THAT([&] { decode_setup(config); },
               ThrowsMessage<ConfigError>(
                   AllOf(HasSubstr(fmt::format("{:.2f} GiB of weights and {:.2f} GiB of KV cache", weights, 1e7 / 1024)),

@@ -3,12 +3,13 @@
 #include "engines/cpu/cpu_engine.h"
 #include "mesh/device_program.h"
 #include "mesh/thread_transport.h"
+#include "model/tensor_parallel.h"
 
 namespace maxtext::testing {
 
 void run_cached_model(const ModelShape& shape, const WeightSource& weights, const DeviceRunOptions& options,
                       const std::function<void(CachedModel& model, int device)>& program) {
-  ThreadTransport transport{Mesh({1, 1, options.devices, 1})};
+  ThreadTransport transport{model_mesh(shape, {1, 1, options.devices, options.tensor})};
   run_devices(
       transport.local_devices(),
       [&](int device) {

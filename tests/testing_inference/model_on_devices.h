@@ -11,6 +11,7 @@ namespace maxtext::testing {
 struct DeviceRunOptions {
   CachedModelOptions model;
   int devices = 1;  ///< along the context axis: the cache's positions are shared
+  int tensor = 1;   ///< along the tensor axes: the heads are
   int threads = 1;
   /// The kernels with which `decode` multiplies few rows; without, those of training.
   bool fast_few_rows = true;

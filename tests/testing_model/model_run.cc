@@ -8,6 +8,7 @@
 #include "engines/cpu/cpu_engine.h"
 #include "mesh/device_program.h"
 #include "mesh/thread_transport.h"
+#include "model/tensor_parallel.h"
 #include "train/device_state.h"
 #include "train/train_step.h"
 
@@ -36,7 +37,7 @@ void for_each_part(const ParameterShards& parameters, Visit visit) {
     const ParameterGroup& group = parameters.layout().groups[g];
     for (std::size_t k = 0; k < group.parameters.size(); ++k) {
       const ParameterRange range = parameter_range(group, k, parameters.shard_index());
-      if (range.count > 0) visit(g, group.parameters[k], range);
+      if (range.count > 0) visit(g, k, range);
     }
   }
 }
@@ -59,23 +60,33 @@ void scatter(const ContextPlan& plan, const Engine& engine, RowRange rows, const
 
 void edit_parameters(ParameterShards& parameters, const ModelRunOptions& options) {
   if (!options.edit_weights) return;
-  for_each_part(parameters, [&](std::size_t g, const ParameterInfo& info, const ParameterRange& range) {
+  for_each_part(parameters, [&](std::size_t g, std::size_t k, const ParameterRange& range) {
+    const ParameterGroup& group = parameters.layout().groups[g];
     const Tensor part = parameters.shard(g).view(range.shard_offset, {range.count});
-    std::vector<double> values = read_values(parameters.engine(), part);
-    options.edit_weights(info.name, range.first, values);
-    write_values(parameters.engine(), part, values);
+    const std::vector<double> values = read_values(parameters.engine(), part);
+    std::vector<double> edited;
+    for (const ElementRun& run : element_runs(group.parameters[k], group.slices[k], range.first, range.count)) {
+      const auto begin = values.begin() + (run.slice_first - range.first);
+      std::vector<double> piece(begin, begin + run.count);
+      options.edit_weights(group.parameters[k].name, run.whole_first, piece);
+      edited.insert(edited.end(), piece.begin(), piece.end());
+    }
+    write_values(parameters.engine(), part, edited);
   });
 }
 
 void collect_gradients(ParameterShards& parameters, ModelRunResult& result) {
   Engine& engine = parameters.engine();
   if (engine.mesh().group_rank(engine.device(), Axis::data) != 0) return;
-  for_each_part(parameters, [&](std::size_t g, const ParameterInfo& info, const ParameterRange& range) {
+  for_each_part(parameters, [&](std::size_t g, std::size_t k, const ParameterRange& range) {
+    const ParameterGroup& group = parameters.layout().groups[g];
     const std::vector<double> values =
         read_values(engine, parameters.gradient(g).view(range.shard_offset, {range.count}));
-    std::vector<double>& whole = result.gradients[info.name];
-    whole.resize(static_cast<std::size_t>(element_count(info.shape)));
-    std::copy(values.begin(), values.end(), whole.begin() + range.first);
+    std::vector<double>& whole = result.gradients[group.parameters[k].name];
+    whole.resize(static_cast<std::size_t>(element_count(group.parameters[k].shape)));
+    for (const ElementRun& run : element_runs(group.parameters[k], group.slices[k], range.first, range.count)) {
+      std::copy_n(values.begin() + (run.slice_first - range.first), run.count, whole.begin() + run.whole_first);
+    }
   });
 }
 
@@ -84,7 +95,7 @@ void collect_nll(Engine& engine, const ContextPlan& plan, RowRange rows, const T
 }
 
 ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const ModelRunOptions& options) {
-  ThreadTransport transport{Mesh(options.mesh)};
+  ThreadTransport transport{model_mesh(shape, options.mesh)};
   return run_model(shape, batch, options, transport);
 }
 
@@ -108,7 +119,7 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
     std::unique_ptr<Communicator> communicator = transport.communicator(device);
     if (wrap) communicator = wrap(std::move(communicator));
     CpuEngine engine({.threads = options.threads}, *communicator);
-    ParameterShards parameters(engine, model_layout(shape, engine.mesh().size(kShardAxes)), options.dtype);
+    ParameterShards parameters(engine, model_layout(shape, engine.mesh(), engine.device()), options.dtype);
     if (options.weights != nullptr) {
       load_weights(*options.weights, parameters);
     } else {
@@ -145,7 +156,7 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
       parameters.gradient(g).storage()->wait();
     }
     const std::lock_guard lock(mutex);
-    result.loss += sum / denominator;
+    if (engine.mesh().group_rank(device, kTensorAxes) == 0) result.loss += sum / denominator;
     if (options.with_gradients) collect_gradients(parameters, result);
     if (device == 0) result.peak_bytes = engine.memory().peak_bytes();
   };

@@ -1,9 +1,11 @@
 #include "testing_model/step_run.h"
 
+#include "model/tensor_parallel.h"
+
 namespace maxtext::testing {
 
 RunSetup setup_of(const StepCase& step) {
-  RunSetup setup{.mesh = Mesh(step.mesh),
+  RunSetup setup{.mesh = model_mesh(step.shape, step.mesh),
                  .shape = step.shape,
                  .attention = layer_attention_types(step.shape.layer_windows),
                  .batch = {},
@@ -36,7 +38,7 @@ ContextPlan plan_of(const StepCase& step) {
 StepOutput real_step(const StepCase& step, const ContextPlan& plan, Engine& engine,
                      const std::function<void()>& reset) {
   const RunSetup setup = setup_of(step);
-  ParameterShards parameters(engine, model_layout(setup.shape, setup.mesh.size(kShardAxes)));
+  ParameterShards parameters(engine, model_layout(setup.shape, setup.mesh, engine.device()));
   parameters.initialise(3);
   Optimizer optimizer(parameters, setup.optimizer);
   Decoder decoder(engine, setup.shape, setup.attention.of_layer, setup.decoder);

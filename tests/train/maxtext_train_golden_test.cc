@@ -82,7 +82,7 @@ TrainedRun MaxTextRun::train(std::array<int, 4> mesh, int micro_batches, const s
   const auto program = [&](int device) {
     const auto communicator = transport.communicator(device);
     CpuEngine engine({.threads = 1}, *communicator);
-    ParameterShards parameters(engine, model_layout(shape_, engine.mesh().size(kShardAxes)));
+    ParameterShards parameters(engine, model_layout(shape_, engine.mesh(), engine.device()));
     load_weights(*initial, parameters);
     Optimizer optimizer(parameters, optimizer_options());
     Decoder decoder(engine, shape_, attention.of_layer, {.remat = remat_policy(remat)});

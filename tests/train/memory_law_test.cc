@@ -78,7 +78,7 @@ TEST(MemoryLaw, AtMostTwoLayersAndTwoGroupsOfKvHeadsAreGathered) {
     for (const std::array<int, 4> mesh : {std::array<int, 4>{1, 1, 4, 1}, {1, 4, 1, 1}, {1, 2, 2, 1}}) {
       const StepCase step = long_case(5, mesh, remat, 8192);
       const ClockEngine engine = counted(step);
-      const ModelLayout layout = model_layout(step.shape, 4);
+      const ModelLayout layout = model_layout(step.shape, Mesh({1, 4, 1, 1}), 0);
       const std::int64_t layer = layout.groups[layout.layer_group(0)].length() * 4;
       const std::int64_t head = layout.groups[layout.head_group()].length() * 4;
       EXPECT_LE(engine.most_bytes(MemoryKind::gathered_parameters), std::max(2 * layer, layer + head)) << remat;

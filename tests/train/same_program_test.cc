@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "model/tensor_parallel.h"
 #include "testing_model/model_run.h"
 #include "testing_model/step_run.h"
 
@@ -116,6 +117,7 @@ class TracingEngine final : public Engine {
 /// Rows of very different documents, so that devices have different data.
 StepCase uneven_case(std::array<int, 4> mesh, const char* remat) {
   ModelShape shape = small_shape(8, 4, {0, 9});
+  shape.vocab_size = 64;
   const std::vector<std::vector<std::int64_t>> documents = {{40},      {1}, {0, 5, 1, 30}, {20, 20}, {39},
                                                             {2, 2, 2}, {},  {40}};
   RowBatch batch = random_batch(40, documents, shape.vocab_size, 53);
@@ -128,12 +130,13 @@ StepCase uneven_case(std::array<int, 4> mesh, const char* remat) {
 }
 
 std::vector<std::string> trace_of(const StepCase& step, int device) {
-  TracingEngine engine(Mesh(step.mesh), device);
+  TracingEngine engine(model_mesh(step.shape, step.mesh), device);
   real_step(step, plan_of(step), engine);
   return engine.trace;
 }
 
-const std::vector<std::array<int, 4>> kMeshes = {{1, 1, 4, 1}, {1, 2, 2, 1}, {2, 2, 1, 1}, {2, 1, 3, 1}};
+const std::vector<std::array<int, 4>> kMeshes = {{1, 1, 4, 1}, {1, 2, 2, 1}, {2, 2, 1, 1},
+                                                 {2, 1, 3, 1}, {1, 1, 2, 2}, {2, 1, 1, 8}};
 
 TEST(SameProgram, OnEveryRankWhateverItsData) {
   for (const auto& mesh : kMeshes) {

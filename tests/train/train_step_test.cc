@@ -28,7 +28,7 @@ StepOutput run_step(Engine& engine, const std::function<void(int)>& micro_batch_
   const StepCase step = two_micro_batches();
   const RunSetup setup = setup_of(step);
   const ContextPlan plan = plan_of(step);
-  ParameterShards parameters(engine, model_layout(setup.shape, 1));
+  ParameterShards parameters(engine, model_layout(setup.shape));
   parameters.initialise(3);
   Optimizer optimizer(parameters, setup.optimizer);
   Decoder decoder(engine, setup.shape, setup.attention.of_layer, setup.decoder);

@@ -16,7 +16,7 @@ ContextPlan StepCase::plan() const {
 
 TracedStep::TracedStep(const StepCase& step, Engine& engine)
     : rows(device_rows(engine.mesh(), engine.device(), step.batch.rows, 1, 0)),
-      parameters(engine, model_layout(step.shape, engine.mesh().size(kShardAxes)), step.options.dtype) {
+      parameters(engine, model_layout(step.shape, engine.mesh(), engine.device()), step.options.dtype) {
   parameters.initialise(step.options.seed);
   if (engine.has_data()) edit_parameters(parameters, step.options);
   Decoder decoder(engine, step.shape, layer_attention_types(step.shape.layer_windows).of_layer,

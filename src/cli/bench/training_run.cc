@@ -35,7 +35,7 @@ struct TrainingRun::Device {
   Device(const RunSetup& setup, std::unique_ptr<Communicator> own_communicator, int threads)
       : communicator(std::move(own_communicator)),
         engine({.threads = threads}, *communicator),
-        parameters(engine, model_layout(setup.shape, setup.mesh.size(kShardAxes))),
+        parameters(engine, model_layout(setup.shape, setup.mesh, engine.device())),
         optimizer(parameters, setup.optimizer),
         decoder(engine, setup.shape, setup.attention.of_layer, setup.decoder),
         train_step(decoder, parameters, optimizer) {
