@@ -46,7 +46,8 @@ TEST_F(Processes, AreBitForBitThreads) {
   };
   for (const Case& test : {Case{"cp2", 2, "ici_context_parallelism=2"}, Case{"cp3", 3, "ici_context_parallelism=3"},
                            Case{"fsdp2cp2", 4, "ici_context_parallelism=2 ici_fsdp_parallelism=2"},
-                           Case{"data2cp2", 4, "ici_context_parallelism=2 ici_data_parallelism=2"}}) {
+                           Case{"data2cp2", 4, "ici_context_parallelism=2 ici_data_parallelism=2"},
+                           Case{"cp2tensor2", 4, "ici_context_parallelism=2 ici_tensor_parallelism=2"}}) {
     const std::string& name = test.name;
     const std::string settings = "steps=6 eval_interval=3 checkpoint_period=2 " + test.mesh;
     const ProgramResult threads = train("threads" + name, settings);
