@@ -79,24 +79,24 @@ std::vector<std::string> notes_on(const Config& config, const DecodeSetup& setup
   return notes;
 }
 
-/// Of all devices: they share what is mapped, and each has its own of the rest: float32, or columns as they are stored,
-/// as InferenceWeights does it.
+/// Of all devices, whose slices are alike: they share what is mapped, and each has its own of the rest: float32, or
+/// columns as they are stored, as InferenceWeights does it.
 std::int64_t weight_bytes(const ModelFiles& files, const Mesh& mesh) {
-  std::int64_t total = 0;
-  for (int device = 0; device < mesh.device_count(); ++device) {
-    for (const ParameterGroup& group : model_layout(files.shape, mesh, device).groups) {
-      for (std::size_t k = 0; k < group.parameters.size(); ++k) {
-        const ParameterInfo& parameter = group.parameters[k];
-        const bool mapped = files.weights != nullptr && files.weights->contains(parameter.name) &&
-                            files.weights->mapped(parameter.name) != nullptr;
-        const std::int64_t size = dtype_size(mapped ? files.weights->spec(parameter.name).dtype : DType::float32);
-        const bool own = !mapped || (group.slices[k].dimension > 0 && group.slices[k].shape != parameter.shape);
-        if (own) total += element_count(group.slices[k].shape) * size;
-        if (mapped && device == 0) total += element_count(parameter.shape) * size;
-      }
+  std::int64_t shared = 0;
+  std::int64_t own = 0;
+  for (const ParameterGroup& group : model_layout(files.shape, mesh, 0).groups) {
+    for (std::size_t k = 0; k < group.parameters.size(); ++k) {
+      const ParameterInfo& parameter = group.parameters[k];
+      const ParameterSlice& slice = group.slices[k];
+      const bool mapped = files.weights != nullptr && files.weights->contains(parameter.name) &&
+                          files.weights->mapped(parameter.name) != nullptr;
+      const std::int64_t size = dtype_size(mapped ? files.weights->spec(parameter.name).dtype : DType::float32);
+      if (mapped) shared += element_count(parameter.shape) * size;
+      const bool columns = slice.dimension > 0 && slice.shape != parameter.shape;
+      if (!mapped || columns) own += element_count(slice.shape) * size;
     }
   }
-  return total;
+  return shared + own * mesh.device_count();
 }
 
 void check_memory(const DecodeSetup& setup) {

@@ -4,26 +4,17 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "checkpoint/slice_values.h"
 #include "tensor/half.h"
 
 namespace maxtext {
 namespace {
 
-/// Calls copy(first element of the whole parameter, first element of the slice, count) for the runs of a slice.
-template <typename Copy>
-void for_each_run_of(const ParameterInfo& parameter, const ParameterSlice& slice, Copy copy) {
-  for (const ElementRun& run : element_runs(parameter, slice, 0, element_count(slice.shape))) {
-    copy(run.whole_first, static_cast<std::size_t>(run.slice_first), static_cast<std::size_t>(run.count));
-  }
-}
-
 Tensor converted(Engine& engine, const ParameterInfo& parameter, const ParameterSlice& slice,
                  const WeightSource& source) {
   const TensorSpec spec{slice.shape, DType::float32};
-  std::vector<float> values(static_cast<std::size_t>(spec.elements()));
-  for_each_run_of(parameter, slice, [&](std::int64_t from, std::size_t to, std::size_t count) {
-    source.read_range_as_float(parameter.name, from, std::span(values).subspan(to, count));
-  });
+  const std::vector<float> values =
+      read_slice_as_float(source, parameter, slice, {.first = 0, .count = spec.elements()});
   return engine.input(spec, std::as_bytes(std::span(values)));
 }
 
@@ -33,9 +24,10 @@ Tensor copied_columns(Engine& engine, const ParameterInfo& parameter, const Para
   const auto size = static_cast<std::size_t>(dtype_size(dtype));
   const TensorSpec spec{slice.shape, dtype};
   std::vector<std::byte> bytes(static_cast<std::size_t>(spec.bytes()));
-  for_each_run_of(parameter, slice, [&](std::int64_t from, std::size_t to, std::size_t count) {
-    std::memcpy(bytes.data() + to * size, stored + static_cast<std::size_t>(from) * size, count * size);
-  });
+  for (const ElementRun& run : element_runs(parameter, slice, 0, spec.elements())) {
+    std::memcpy(bytes.data() + static_cast<std::size_t>(run.slice_first) * size,
+                stored + static_cast<std::size_t>(run.whole_first) * size, static_cast<std::size_t>(run.count) * size);
+  }
   return engine.input(spec, bytes);
 }
 

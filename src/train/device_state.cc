@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/slice_values.h"
 
 namespace maxtext {
 namespace {
@@ -132,12 +133,7 @@ void load_weights(const WeightSource& source, ParameterShards& parameters) {
   Engine& engine = parameters.engine();
   for_each_range(parameters, [&](std::size_t g, std::size_t k, const ParameterRange& range) {
     const ParameterGroup& group = parameters.layout().groups[g];
-    std::vector<float> values(static_cast<std::size_t>(range.count));
-    for (const ElementRun& run : element_runs(group.parameters[k], group.slices[k], range.first, range.count)) {
-      const auto begin = static_cast<std::size_t>(run.slice_first - range.first);
-      source.read_range_as_float(group.parameters[k].name, run.whole_first,
-                                 std::span(values).subspan(begin, static_cast<std::size_t>(run.count)));
-    }
+    const std::vector<float> values = read_slice_as_float(source, group.parameters[k], group.slices[k], range);
     const Tensor part = parameters.shard(g).view(range.shard_offset, {range.count});
     if (part.dtype() == DType::float64) {
       const std::vector<double> wide(values.begin(), values.end());
