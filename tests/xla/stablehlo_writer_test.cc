@@ -84,5 +84,49 @@ TEST(CompileOptions, AreProtobuf) {
   EXPECT_EQ(compile_options(256), std::string("\x1a\x05\x20\x80\x02\x28\x01"));
 }
 
+TEST(StableHloWriter, WritesLoopsWithTheirRegions) {
+  StableHloWriter writer;
+  const XlaValue zero = writer.constant({{}, DType::int32}, 0);
+  const XlaValue end = writer.constant({{}, DType::int32}, 3);
+  const XlaValue x = argument({4});
+  const std::vector<XlaValue> initial = {x};
+  const std::vector<XlaValue> last =
+      writer.for_loop(zero, end, initial, [&](const XlaValue&, std::span<const XlaValue> values) {
+        return std::vector<XlaValue>{writer.binary("add", values[0], x)};
+      });
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0].spec, x.spec);
+  EXPECT_EQ(writer.body(),
+            "  %0 = stablehlo.constant dense<0> : tensor<i32>\n"
+            "  %1 = stablehlo.constant dense<3> : tensor<i32>\n"
+            "  %7:2 = stablehlo.while(%b2 = %0, %b3 = %arg0) : tensor<i32>, tensor<4xf32>\n"
+            "  cond {\n"
+            "  %4 = stablehlo.compare LT, %b2, %1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+            "  stablehlo.return %4 : tensor<i1>\n"
+            "  } do {\n"
+            "  %5 = stablehlo.add %b3, %arg0 : tensor<4xf32>\n"
+            "  %6 = stablehlo.constant dense<1> : tensor<i32>\n"
+            "  %8 = stablehlo.add %b2, %6 : tensor<i32>\n"
+            "  stablehlo.return %8, %5 : tensor<i32>, tensor<4xf32>\n"
+            "  }\n");
+  EXPECT_EQ(last[0].name, "%7#1");
+}
+
+TEST(StableHloWriter, RefusesLoopsWhoseValuesChangeTheirType) {
+  StableHloWriter writer;
+  const XlaValue x = argument({4});
+  const std::vector<XlaValue> initial = {x};
+  const auto condition = [&](std::span<const XlaValue>) { return writer.constant({{}, DType::boolean}, 1); };
+  EXPECT_EQ(error_of([&] {
+              writer.while_loop(initial, condition, [&](std::span<const XlaValue> values) {
+                return std::vector<XlaValue>{writer.reshape(values[0], {2, 2})};
+              });
+            }),
+            "StableHLO while: value 0 is float32[4] at first and float32[2, 2] after its body");
+  EXPECT_EQ(error_of([&] { writer.dynamic_slice(x, initial, {2}); }),
+            "StableHLO dynamic_slice(float32[4]): expected one integer scalar of one dtype per dimension, got "
+            "(tensor<4xf32>)");
+}
+
 }  // namespace
 }  // namespace maxtext

@@ -3,6 +3,8 @@
 // Operations are those of the StableHLO specification; only what the decoder's training step needs is here.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,15 +57,22 @@ class StableHloWriter {
   XlaValue concatenate(std::span<const XlaValue> parts, std::int64_t dimension);
   /// base with `update` written at `starts`, which are known while tracing.
   XlaValue update_slice(const XlaValue& base, const XlaValue& update, const Shape& starts);
+  /// The box of `sizes` of x that begins at `starts`, one integer scalar per dimension, computed by the program and
+  /// moved so that the box lies within x.
+  XlaValue dynamic_slice(const XlaValue& x, std::span<const XlaValue> starts, const Shape& sizes);
+  /// base with `update` written there.
+  XlaValue dynamic_update_slice(const XlaValue& base, const XlaValue& update, std::span<const XlaValue> starts);
 
   /// Rows of table [V, ...] at ids [...] -> [ids..., ...].
   XlaValue gather_rows(const XlaValue& table, const XlaValue& ids);
   /// table with rows [ids..., ...] added at ids.
   XlaValue scatter_add_rows(const XlaValue& table, const XlaValue& ids, const XlaValue& rows);
 
-  /// A product at full precision, accumulated and returned in the dtype of lhs and rhs. Compilers for TPU multiply
-  /// float32 in bfloat16 unless asked not to; this asks.
-  XlaValue dot(const XlaValue& lhs, const XlaValue& rhs, const DotDimensions& dimensions);
+  /// A product, accumulated and returned in `result`, by default the dtype of lhs and rhs; bfloat16 operands with a
+  /// float32 result are multiplied as they are and summed in float32. Compilers for TPU multiply float32 in bfloat16
+  /// unless asked not to; this asks.
+  XlaValue dot(const XlaValue& lhs, const XlaValue& rhs, const DotDimensions& dimensions,
+               std::optional<DType> result = std::nullopt);
   /// "add" (from 0) or "maximum" (from −∞) over `dimensions`, which fall away.
   XlaValue reduce(std::string_view op, const XlaValue& x, std::vector<std::int64_t> dimensions);
 
@@ -72,6 +81,33 @@ class StableHloWriter {
   XlaValue reduce_scatter(const XlaValue& x, const std::vector<std::vector<int>>& groups);
   /// `op` as in `reduce`.
   XlaValue all_reduce(std::string_view op, const XlaValue& x, const std::vector<std::vector<int>>& groups);
+
+  /// Runs `body` as long as `condition`, a boolean scalar, holds: both get the current values, first `initial`, and
+  /// `body` returns the next ones, of the same types. Values of the surroundings may be used inside; values made inside
+  /// exist there only. Returns the last values.
+  using Condition = std::function<XlaValue(std::span<const XlaValue> values)>;
+  using Body = std::function<std::vector<XlaValue>(std::span<const XlaValue> values)>;
+  std::vector<XlaValue> while_loop(std::span<const XlaValue> initial, const Condition& condition, const Body& body);
+
+  /// Runs `body(index, values)` for index = begin, begin + 1, …, end − 1, integer scalars of one dtype that the program
+  /// computes.
+  using CountedBody = std::function<std::vector<XlaValue>(const XlaValue& index, std::span<const XlaValue> values)>;
+  std::vector<XlaValue> for_loop(const XlaValue& begin, const XlaValue& end, std::span<const XlaValue> initial,
+                                 const CountedBody& body);
+
+  /// The pieces of a loop whose carried values are only known once its body has been written: fresh names for the
+  /// values inside, lines that do not go to the program yet, and the operation that joins them.
+  XlaValue block_argument(const TensorSpec& spec);
+  std::string region(const std::function<void()>& write);
+  struct WhileParts {
+    std::vector<XlaValue> arguments;  ///< names inside of condition and body
+    std::vector<XlaValue> initial;
+    std::string condition_lines;
+    XlaValue condition;
+    std::string body_lines;
+    std::vector<XlaValue> results;  ///< of the body
+  };
+  std::vector<XlaValue> while_operation(const WhileParts& parts);
 
   /// The lines so far.
   const std::string& body() const { return body_; }
