@@ -4,23 +4,38 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "engines/xla/host_array.h"
+#include "tensor/shape.h"
 
 namespace maxtext {
+
+/// An array in a device's memory.
+class PjrtBuffer {
+ public:
+  virtual ~PjrtBuffer() = default;
+
+  virtual const TensorSpec& spec() const = 0;
+
+  /// Copies it to the host and waits. Throws Error where the sizes differ, or with the plugin's words.
+  virtual void read(std::span<std::byte> destination) const = 0;
+};
 
 /// A program on the devices of its client. Keeps the client alive.
 class PjrtProgram {
  public:
   virtual ~PjrtProgram() = default;
 
-  /// Runs once on all replicas and waits: arguments[replica][argument] -> results[replica][result], whose specs are
-  /// `results`. Waiting for every run is needed: programs with collectives that are queued on a CPU plugin starve its
-  /// threads. Throws Error with the plugin's words.
-  virtual std::vector<std::vector<HostArray>> run(const std::vector<std::vector<HostArray>>& arguments,
-                                                  const std::vector<TensorSpec>& results) = 0;
+  using Arguments = std::vector<const PjrtBuffer*>;
+  using Results = std::vector<std::unique_ptr<PjrtBuffer>>;
+
+  /// Runs once on all replicas and waits: arguments[replica] -> results[replica], whose specs are `results`. Arguments
+  /// that the text donates (tf.aliasing_output) are used up: their buffers may only be destroyed.
+  /// Waiting for every run is needed: programs with collectives that are queued on a CPU plugin starve its threads.
+  /// Throws Error with the plugin's words.
+  virtual std::vector<Results> run(const std::vector<Arguments>& arguments, const std::vector<TensorSpec>& results) = 0;
 };
 
 class PjrtClient {
@@ -34,8 +49,12 @@ class PjrtClient {
 
   virtual ~PjrtClient() = default;
 
-  /// Compiles a module for `replicas` devices, one partition. Throws Error with the compiler's words.
+  /// Compiles a module for `replicas` devices, one partition: replica i is addressable device i. Throws Error with the
+  /// compiler's words.
   virtual std::unique_ptr<PjrtProgram> compile(const std::string& module_text, int replicas) = 0;
+
+  /// Copies row-major elements of `spec` to addressable device `device` (0, 1, …), and waits.
+  virtual std::unique_ptr<PjrtBuffer> put(int device, const TensorSpec& spec, std::span<const std::byte> bytes) = 0;
 };
 
 }  // namespace maxtext

@@ -22,6 +22,24 @@ namespace {
        expected_line);
 }
 
+PjrtProgram::Results put_arguments(PjrtClient& client, const XlaEngine& engine) {
+  PjrtProgram::Results buffers;
+  for (const HostArray& array : engine.arguments()) {
+    buffers.push_back(client.put(engine.device(), array.spec, array.bytes));
+  }
+  return buffers;
+}
+
+std::vector<HostArray> read_results(const PjrtProgram::Results& results) {
+  std::vector<HostArray> arrays;
+  for (const std::unique_ptr<PjrtBuffer>& buffer : results) {
+    HostArray array{buffer->spec(), std::vector<std::byte>(static_cast<std::size_t>(buffer->spec().bytes()))};
+    buffer->read(array.bytes);
+    arrays.push_back(std::move(array));
+  }
+  return arrays;
+}
+
 }  // namespace
 
 void check_same_program(std::span<const XlaEngine* const> engines) {
@@ -40,15 +58,18 @@ void run_replicas(PjrtClient& client, std::span<XlaEngine* const> engines) {
   if (engines[0]->mesh().device_count() != std::ssize(engines)) {
     fail("xla: a mesh of {} devices, but {} programs", engines[0]->mesh().device_count(), engines.size());
   }
-  std::vector<std::vector<HostArray>> arguments;
+  std::vector<PjrtProgram::Results> buffers;
+  std::vector<PjrtProgram::Arguments> arguments;
   for (std::size_t i = 0; i < engines.size(); ++i) {
     if (engines[i]->device() != static_cast<int>(i)) fail("xla: programs must come in the order of devices");
-    arguments.push_back(engines[i]->arguments());
+    buffers.push_back(put_arguments(client, *engines[i]));
+    arguments.emplace_back();
+    for (const std::unique_ptr<PjrtBuffer>& buffer : buffers.back()) arguments.back().push_back(buffer.get());
   }
   const std::unique_ptr<PjrtProgram> program =
       client.compile(engines[0]->module_text(), static_cast<int>(engines.size()));
-  std::vector<std::vector<HostArray>> results = program->run(arguments, engines[0]->result_specs());
-  for (std::size_t i = 0; i < engines.size(); ++i) engines[i]->set_results(std::move(results[i]));
+  const std::vector<PjrtProgram::Results> results = program->run(arguments, engines[0]->result_specs());
+  for (std::size_t i = 0; i < engines.size(); ++i) engines[i]->set_results(read_results(results[i]));
 }
 
 }  // namespace maxtext
