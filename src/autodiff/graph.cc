@@ -49,6 +49,27 @@ void Graph::bind(Variable leaf, Tensor tensor) {
   node.tensors[0] = std::move(tensor);
 }
 
+std::vector<Variable> Graph::held() {
+  std::vector<Variable> values;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.function == nullptr && (!node.requires_gradient || node.slot != nullptr)) continue;
+    for (std::size_t k = 0; k < node.tensors.size(); ++k) {
+      if (node.tensors[k].defined()) {
+        values.emplace_back(this, static_cast<int>(i), static_cast<int>(k));
+      }
+    }
+  }
+  return values;
+}
+
+void Graph::hold(Variable value, Tensor tensor) {
+  if (tensor.defined() && tensor.spec() != value.spec()) {
+    fail("a value of {} cannot be {}", to_string(value.spec()), to_string(tensor.spec()));
+  }
+  node_of(value).tensors[static_cast<std::size_t>(value.output())] = std::move(tensor);
+}
+
 std::vector<Variable> Graph::apply(std::shared_ptr<const Function> function, std::vector<Variable> inputs,
                                    std::string name) {
   std::vector<TensorSpec> specs;

@@ -90,6 +90,12 @@ class Graph {
   /// forward and gathered again for backward.
   void bind(Variable leaf, Tensor tensor);
 
+  /// The values that hold a tensor for backward, inputs included; not constants and parameters, which are bound.
+  std::vector<Variable> held();
+  const Tensor& held_tensor(Variable value) { return tensor_of(value); }
+  /// Replaces the tensor of such a value: one that was stored elsewhere between forward and backward.
+  void hold(Variable value, Tensor tensor);
+
   /// Records a function. `name` is what a policy and dumps call its first output.
   std::vector<Variable> apply(std::shared_ptr<const Function> function, std::vector<Variable> inputs,
                               std::string name = {});

@@ -3,6 +3,7 @@
 namespace maxtext {
 
 Tensor Repeat::forward(Tensor x, ParameterSource& source, const RematPolicy* policy) {
+  if (engine_.traces_loops()) return forward_in_loops(std::move(x), source, policy);
   recorded_.clear();
   if (iterations_ > 0) source.prefetch(0);
   for (int i = 0; i < iterations_; ++i) {
@@ -31,6 +32,7 @@ Tensor Repeat::forward(Tensor x, ParameterSource& source, const RematPolicy* pol
 }
 
 Tensor Repeat::backward(Tensor cotangent, ParameterSource& source) {
+  if (engine_.traces_loops()) return backward_in_loops(std::move(cotangent), source);
   if (iterations_ > 0) source.prefetch(iterations_ - 1);
   for (int i = iterations_ - 1; i >= 0; --i) {
     Iteration iteration = std::move(recorded_.back());

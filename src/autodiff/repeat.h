@@ -1,7 +1,11 @@
 // Repeated layers: n iterations of one body, pure in (x, the iteration's parameters, constants).
+//
+// An engine that traces loops gets one loop forward and one backward (repeat_in_loops.cc): the body is recorded for the
+// iterations of one period only, x is carried, and what backward will read is stored in stacks, a row per iteration.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,8 +39,9 @@ using RepeatBody = std::function<Variable(Graph&, Variable, std::span<const Vari
 
 class Repeat {
  public:
-  Repeat(Engine& engine, int iterations, RepeatBody body)
-      : engine_(engine), iterations_(iterations), body_(std::move(body)) {}
+  /// Iterations i and i + period select the same constants of the batch.
+  Repeat(Engine& engine, int iterations, int period, RepeatBody body)
+      : engine_(engine), iterations_(iterations), period_(period), body_(std::move(body)) {}
 
   /// x through all iterations. With a policy the graphs are kept for `backward`, with what the policy keeps; without
   /// one nothing is kept.
@@ -52,11 +57,32 @@ class Repeat {
     std::vector<Variable> parameters;
     Variable result;
   };
+  /// A value that is in a row of a stack between forward and backward: `stack` and, where several values share memory,
+  /// where in the row it begins.
+  struct Stored {
+    Variable value;
+    std::size_t stack = 0;
+  };
+  struct LoopIteration {
+    Iteration iteration;
+    std::vector<Stored> stored;
+  };
+
+  Tensor forward_in_loops(Tensor x, ParameterSource& source, const RematPolicy* policy);
+  Tensor backward_in_loops(Tensor cotangent, ParameterSource& source);
+  /// Whole periods, then what remains of one.
+  std::vector<LoopRange> loops() const;
+  void trace_forward(int index, const Tensor& x, ParameterSource& source, const RematPolicy* policy);
+  void trace_backward(int index, const Tensor& cotangent, ParameterSource& source);
+  void store(int index, LoopIteration& recorded);
 
   Engine& engine_;
   int iterations_;
+  int period_;
   RepeatBody body_;
   std::vector<Iteration> recorded_;
+  std::map<int, LoopIteration> recorded_in_loops_;
+  std::vector<std::vector<Tensor>> stacks_;
 };
 
 }  // namespace maxtext

@@ -1,5 +1,7 @@
 #include "model/decoder.h"
 
+#include <algorithm>
+
 #include "attention/all_gather_attention.h"
 #include "autodiff/functions.h"
 #include "base/error.h"
@@ -22,6 +24,20 @@ Decoder::Decoder(Engine& engine, ModelShape shape, std::vector<std::size_t> laye
   }
 }
 
+int Decoder::layer_period() const {
+  const auto layers = static_cast<int>(shape_.layers);
+  const auto alike = [&](int a, int b) {
+    return layer_types_[static_cast<std::size_t>(a)] == layer_types_[static_cast<std::size_t>(b)] &&
+           &layer_rope(shape_, a) == &layer_rope(shape_, b);
+  };
+  for (int period = 1; period < layers; ++period) {
+    bool repeats = true;
+    for (int i = period; repeats && i < layers; ++i) repeats = alike(i, i - period);
+    if (repeats) return period;
+  }
+  return std::max(layers, 1);
+}
+
 Repeat Decoder::layers(const DeviceBatch& batch) const {
   const LayerRopeTables tables(engine_, shape_, batch.position_ids, options_.dtype);
   const auto body = [this, batch, tables](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
@@ -35,7 +51,7 @@ Repeat Decoder::layers(const DeviceBatch& batch) const {
                                    .attention = attention};
     return family_.layer(part_, x, parameters, constants);
   };
-  return {engine_, static_cast<int>(shape_.layers), body};
+  return {engine_, static_cast<int>(shape_.layers), layer_period(), body};
 }
 
 Variable Decoder::embed(Variable table, const DeviceBatch& batch) const {

@@ -61,6 +61,8 @@ class Decoder {
 
  private:
   Repeat layers(const DeviceBatch& batch) const;
+  /// The least number of layers after which attention types and rotary embeddings repeat.
+  int layer_period() const;
   /// The input of the first layer.
   Variable embed(Variable table, const DeviceBatch& batch) const;
   /// LinearCrossEntropy with the inputs it has, whether the vocabulary is cut or not.

@@ -35,6 +35,12 @@ ModelLayout model_layout(const ModelShape& shape, const Mesh& mesh, int device) 
   return layout;
 }
 
+void for_each_stack(const ModelLayout& layout, const std::function<void(std::size_t first, std::int64_t rows)>& visit) {
+  visit(ModelLayout::kEmbedding, 1);
+  if (layout.layers() > 0) visit(layout.layer_group(0), layout.layers());
+  visit(layout.head_group(), 1);
+}
+
 std::int64_t parameter_count(const ModelLayout& layout) {
   std::int64_t count = 0;
   for (const ParameterGroup& group : layout.groups) {

@@ -12,9 +12,15 @@ ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype
       dtype_(dtype),
       shard_index_(engine.mesh().group_rank(engine.device(), kShardAxes)) {
   const MemoryKindScope scope(engine.memory(), MemoryKind::parameters);
-  for (const ParameterGroup& group : layout_.groups) {
-    shards_.push_back(engine.allocate_shard({{group.length()}, dtype}, kShardAxes));
-  }
+  for_each_stack(layout_, [&](std::size_t first, std::int64_t rows) {
+    const TensorSpec spec{{layout_.groups[first].length()}, dtype};
+    if (rows == 1) {
+      shards_.push_back(engine.allocate_shard(spec, kShardAxes));
+    } else {
+      const std::vector<Tensor> stack = engine.allocate_shard_stack(rows, spec, kShardAxes);
+      shards_.insert(shards_.end(), stack.begin(), stack.end());
+    }
+  });
   gathered_.resize(layout_.groups.size());
   gradients_.resize(layout_.groups.size());
   for (std::size_t g = 0; g < gradients_.size(); ++g) {
@@ -24,11 +30,13 @@ ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype
 
 const Tensor& ParameterShards::gradient(std::size_t group) const {
   if (!reductions_.empty()) fail("gradients were asked for while {} are being reduced", reductions_.size());
+  if (!layer_gradients_.empty() && layout_.is_layer(group)) return layer_gradients_[layer_row(group)];
   return gradients_[group].reduced;
 }
 
 void ParameterShards::clear_gradients() {
   for (GroupGradient& gradient : gradients_) gradient.reduced = Tensor();
+  layer_gradients_.clear();
 }
 
 void ParameterShards::initialise(std::uint64_t seed) {
@@ -50,6 +58,12 @@ void ParameterShards::initialise(std::uint64_t seed) {
 }
 
 void ParameterShards::prefetch(std::size_t index) {
+  // A traced iteration stands for all of them: it gathers what it uses.
+  if (engine_.traces_loops() && layout_.is_layer(index)) return;
+  gather(index);
+}
+
+void ParameterShards::gather(std::size_t index) {
   if (gathered_[index].has_value()) return;
   const MemoryKindScope scope(engine_.memory(), MemoryKind::gathered_parameters);
   const ParameterGroup& group = layout_.groups[index];
@@ -59,7 +73,7 @@ void ParameterShards::prefetch(std::size_t index) {
 }
 
 const GatheredGroup& ParameterShards::acquire(std::size_t index) {
-  prefetch(index);
+  gather(index);
   GatheredGroup& gathered = *gathered_[index];
   if (gathered.parameters.empty()) {
     const ParameterGroup& group = layout_.groups[index];
@@ -102,6 +116,11 @@ void ParameterShards::reduce_gradients(std::size_t index) {
       .partial = engine_.apply_one(ReduceScatter{.axes = kShardAxes, .group_size = group.shards}, {gradient.flat})};
   gradient.flat = Tensor();
   for (GradientSlot& slot : gradient.slots) slot = GradientSlot();
+  if (engine_.traces_loops()) {
+    // Nothing may be left for the next iteration, and the compiler decides what travels when.
+    while (!advance(reduction)) continue;
+    return;
+  }
   // In a group of one nothing travelled, and the next step is due.
   if (group.shards > 1 || !advance(reduction)) reductions_.push_back(std::move(reduction));
 }
@@ -128,10 +147,21 @@ bool ParameterShards::advance(Reduction& reduction) {
   }
   // Until it is waited for, the collective keeps the whole group's gradient alive: with many layers, that of the model.
   reduction.partial.storage()->wait();
-  Tensor& sum = gradients_[reduction.group].reduced;
-  sum =
-      sum.defined() ? engine_.apply_one(Add{.in_place = true}, {sum, reduction.partial}) : std::move(reduction.partial);
+  add_gradient(reduction.group, std::move(reduction.partial));
   return true;
+}
+
+void ParameterShards::add_gradient(std::size_t group, Tensor gradient) {
+  Tensor& sum = gradients_[group].reduced;
+  if (sum.defined()) {
+    sum = engine_.apply_one(Add{.in_place = true}, {sum, gradient});
+  } else if (engine_.traces_loops() && layout_.is_layer(group)) {
+    // Reduced inside a loop, used after it.
+    if (layer_gradients_.empty()) layer_gradients_ = engine_.allocate_stack(layout_.layers(), gradient.spec());
+    sum = engine_.apply_one(Assign{}, {gradient, layer_gradients_[layer_row(group)]});
+  } else {
+    sum = std::move(gradient);
+  }
 }
 
 void ParameterShards::finish_reductions() {

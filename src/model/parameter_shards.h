@@ -59,9 +59,13 @@ class ParameterShards {
     bool over_replicas = false;  ///< the all_reduce has begun
     Tensor partial;
   };
+  void gather(std::size_t group);
   bool needs_replicas(const Reduction& reduction) const;
   /// True when that was the last step.
   bool advance(Reduction& reduction);
+  std::size_t layer_row(std::size_t group) const { return group - layout_.layer_group(0); }
+  /// Adds what a micro-batch contributes to a shard's gradient.
+  void add_gradient(std::size_t group, Tensor gradient);
 
   struct GroupGradient {
     Tensor flat;
@@ -77,6 +81,8 @@ class ParameterShards {
   std::vector<std::optional<GatheredGroup>> gathered_;
   std::vector<GroupGradient> gradients_;
   std::vector<Reduction> reductions_;
+  /// A stack of all layers' reduced gradients, where loops over layers are traced.
+  std::vector<Tensor> layer_gradients_;
 };
 
 /// The layers of a model as the parameters of `repeat`: iteration i is layer i.

@@ -39,6 +39,13 @@ std::vector<OutputSpec> Cast::infer(InputSpecs inputs) const {
   return {{.spec = {inputs[0].shape, dtype}}};
 }
 
+std::vector<OutputSpec> Assign::infer(InputSpecs inputs) const {
+  require_arity(name, inputs, {2});
+  require_shape(inputs[0].dtype == inputs[1].dtype && inputs[0].elements() == inputs[1].elements(), name, inputs,
+                "expected two tensors of one dtype and number of elements");
+  return {{.spec = inputs[1], .aliases_input = 1}};
+}
+
 std::vector<OutputSpec> Fill::infer(InputSpecs inputs) const {
   require_arity(name, inputs, {0});
   return {{.spec = spec}};

@@ -45,6 +45,13 @@ struct Cast {
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
 };
 
+/// (x, destination of the same dtype and number of elements) -> destination, which holds the elements of x from then
+/// on. How a loop's body hands a value to the next iteration, and how it fills a row of a stack.
+struct Assign {
+  static constexpr std::string_view name = "assign";
+  std::vector<OutputSpec> infer(InputSpecs inputs) const;
+};
+
 /// () -> a tensor of `spec` filled with `value`.
 struct Fill {
   static constexpr std::string_view name = "fill";

@@ -45,6 +45,29 @@ std::vector<Tensor> Engine::apply(const Op& op, std::span<const Tensor> inputs) 
   return outputs;
 }
 
+void Engine::loop(const LoopRange& range, const std::function<void(std::int64_t i)>& body) {
+  const std::int64_t count = range.begin < range.end ? (range.end - 1 - range.begin) / range.step + 1 : 0;
+  for (std::int64_t k = 0; k < count; ++k) body(range.begin + range.step * (range.reverse ? count - 1 - k : k));
+}
+
+std::vector<Tensor> Engine::allocate_stack(std::int64_t rows, const TensorSpec& spec) {
+  std::vector<Tensor> stack;
+  for (std::int64_t row = 0; row < rows; ++row) stack.push_back(allocate(spec));
+  return stack;
+}
+
+std::vector<Tensor> Engine::allocate_shard_stack(std::int64_t rows, const TensorSpec& spec, AxisSet axes) {
+  std::vector<Tensor> stack;
+  for (std::int64_t row = 0; row < rows; ++row) stack.push_back(allocate_shard(spec, axes));
+  return stack;
+}
+
+std::vector<Tensor> Engine::zeros_stack(std::int64_t rows, const TensorSpec& spec) {
+  std::vector<Tensor> stack;
+  for (std::int64_t row = 0; row < rows; ++row) stack.push_back(apply_one(Fill{.spec = spec, .value = 0}, {}));
+  return stack;
+}
+
 Tensor Engine::borrow(const TensorSpec& spec, std::span<const std::byte> bytes, std::shared_ptr<const void> /*owner*/) {
   Tensor copy = input(spec, bytes);
   copy.storage()->set_read_only();

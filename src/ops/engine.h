@@ -2,6 +2,7 @@
 // the engine's own `execute`.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,6 +13,14 @@
 #include "tensor/tensor.h"
 
 namespace maxtext {
+
+/// begin, begin + step, … below end; with `reverse` in descending order.
+struct LoopRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+  bool reverse = false;
+};
 
 class Engine {
  public:
@@ -31,6 +40,21 @@ class Engine {
   /// order along its first dimension, which the group size must divide: [N, ...] -> [N/P, ...]. Where devices share
   /// memory the parts are adjacent, so that an all_gather of them needs no copy. Collective.
   virtual Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) = 0;
+
+  /// Calls body(i) for every i of `range`. An engine that traces programs calls it for `begin` only, as the body of a
+  /// loop: there, rows of stacks (below) move along with the iteration, every other tensor made outside that the body
+  /// writes to (Assign, ops in place) is carried from iteration to iteration, and tensors made inside are gone after
+  /// it. So a body must do for each i the same with row i + k of stacks as for `begin` with row begin + k.
+  virtual void loop(const LoopRange& range, const std::function<void(std::int64_t i)>& body);
+  /// Whether `loop` stands for all iterations by one.
+  virtual bool traces_loops() const { return false; }
+  /// `rows` tensors of `spec`, uninitialised: a stack, of which a loop's iteration i reads and writes row i. One that a
+  /// body allocates outlives it.
+  virtual std::vector<Tensor> allocate_stack(std::int64_t rows, const TensorSpec& spec);
+  /// The same of shards (`allocate_shard`). Collective.
+  virtual std::vector<Tensor> allocate_shard_stack(std::int64_t rows, const TensorSpec& spec, AxisSet axes);
+  /// A stack of zeros that lives from step to step.
+  virtual std::vector<Tensor> zeros_stack(std::int64_t rows, const TensorSpec& spec);
 
   /// An input of the program: `bytes` row-major elements of `spec` (ignored by engines without data; may be empty
   /// there).

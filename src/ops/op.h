@@ -26,8 +26,8 @@ namespace maxtext {
 
 using Op = std::variant<Embedding, EmbeddingBackward, Linear, LinearBackwardInput, LinearBackwardWeight, BiasBackward,
                         RmsNorm, RmsNormBackward, RopeTable, Rope, GatedActivation, GatedActivationBackward, Add, Scale,
-                        SoftCap, MaskRows, Cast, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum, SumOfSquares,
-                        LinearCrossEntropy, LogitStatistics, CrossEntropyFromStatistics, AttentionForward,
+                        SoftCap, MaskRows, Cast, Assign, Fill, Reshape, View, Slice, Concat, Transpose, Take, Sum,
+                        SumOfSquares, LinearCrossEntropy, LogitStatistics, CrossEntropyFromStatistics, AttentionForward,
                         AttentionBackward, DecodeAttention, MergeStates, CacheAppend, CacheRead, AllGather,
                         ReduceScatter, AllReduce, ClipFactor, AdamW, Sgd>;
 

@@ -23,25 +23,45 @@ std::vector<std::int64_t> shard_ranges(const ParameterGroup& group, int shard) {
 Optimizer::Optimizer(ParameterShards& parameters, OptimizerOptions options)
     : parameters_(parameters), options_(options) {
   Engine& engine = parameters_.engine();
+  const ModelLayout& layout = parameters_.layout();
   const MemoryKindScope scope(engine.memory(), MemoryKind::optimizer);
-  for (std::size_t g = 0; g < parameters_.layout().groups.size(); ++g) {
-    const ParameterGroup& group = parameters_.layout().groups[g];
+  for (const ParameterGroup& group : layout.groups) {
     const std::vector<std::int64_t> ranges = shard_ranges(group, parameters_.shard_index());
     ranges_.push_back(engine.input({{static_cast<std::int64_t>(group.parameters.size()), 2}, DType::int64},
                                    std::as_bytes(std::span(ranges))));
-    if (options_.type == OptimizerType::sgd) continue;
-    const Fill zero{.spec = {{group.shard_length}, accumulation_dtype(parameters_.shard(g).dtype())}, .value = 0};
-    first_moments_.push_back(engine.apply_one(zero, {}));
-    second_moments_.push_back(engine.apply_one(zero, {}));
   }
+  if (options_.type == OptimizerType::sgd) return;
+  for_each_stack(layout, [&](std::size_t first, std::int64_t rows) {
+    const TensorSpec spec{{layout.groups[first].shard_length}, accumulation_dtype(parameters_.shard(first).dtype())};
+    for (std::vector<Tensor>* moments : {&first_moments_, &second_moments_}) {
+      const std::vector<Tensor> stack = engine.zeros_stack(rows, spec);
+      moments->insert(moments->end(), stack.begin(), stack.end());
+    }
+  });
+}
+
+void Optimizer::for_each_group(const std::function<void(std::size_t group)>& visit) const {
+  for_each_stack(parameters_.layout(), [&](std::size_t first, std::int64_t rows) {
+    const auto begin = static_cast<std::int64_t>(first);
+    if (rows == 1) return visit(first);
+    parameters_.engine().loop({.begin = 0, .end = rows},
+                              [&](std::int64_t row) { visit(static_cast<std::size_t>(begin + row)); });
+  });
 }
 
 Tensor Optimizer::sums_of_squares() const {
   Engine& engine = parameters_.engine();
+  const ModelLayout& layout = parameters_.layout();
   std::vector<Tensor> parts;
-  for (std::size_t g = 0; g < parameters_.layout().groups.size(); ++g) {
-    parts.push_back(engine.apply_one(SumOfSquares{}, {parameters_.gradient(g), ranges_[g]}));
-  }
+  for_each_stack(layout, [&](std::size_t first, std::int64_t rows) {
+    const TensorSpec spec{{std::ssize(layout.groups[first].parameters)}, DType::float64};
+    const std::vector<Tensor> stack = engine.allocate_stack(rows, spec);
+    parts.insert(parts.end(), stack.begin(), stack.end());
+  });
+  for_each_group([&](std::size_t group) {
+    const Tensor sums = engine.apply_one(SumOfSquares{}, {parameters_.gradient(group), ranges_[group]});
+    engine.apply_one(Assign{}, {sums, parts[group]});
+  });
   const Tensor local = engine.apply(Concat{.axis = 0}, parts)[0];
   constexpr AxisSet kParts = kShardAxes | kTensorAxes;
   return engine.apply_one(AllReduce{.axes = kParts, .group_size = engine.mesh().size(kParts)}, {local});
@@ -60,11 +80,11 @@ Optimizer::Result Optimizer::update(std::int64_t step, double learning_rate,
                                              static_cast<float>(1 - std::pow(options_.adamw.b2, t))};
   const Tensor schedule = engine.input({{3}, DType::float32}, std::as_bytes(std::span(schedule_values)));
   if (before_update) before_update();
-  for (std::size_t g = 0; g < parameters_.layout().groups.size(); ++g) {
+  for_each_group([&](std::size_t g) {
     if (options_.type == OptimizerType::sgd) {
       parameters_.set_shard(
           g, engine.apply_one(Sgd{}, {parameters_.shard(g), parameters_.gradient(g), schedule, clip[0]}));
-      continue;
+      return;
     }
     const std::vector<Tensor> updated = engine.apply(
         options_.adamw,
@@ -72,7 +92,7 @@ Optimizer::Result Optimizer::update(std::int64_t step, double learning_rate,
     parameters_.set_shard(g, updated[0]);
     first_moments_[g] = updated[1];
     second_moments_[g] = updated[2];
-  }
+  });
   parameters_.clear_gradients();
   return {.gradient_norm = clip[1], .sums_of_squares = sums};
 }

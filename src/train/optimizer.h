@@ -37,6 +37,8 @@ class Optimizer {
   bool has_moments() const { return !first_moments_.empty(); }
 
  private:
+  /// Each group in layout order; the layers in a loop of the engine.
+  void for_each_group(const std::function<void(std::size_t group)>& visit) const;
   Tensor sums_of_squares() const;
 
   ParameterShards& parameters_;

@@ -70,7 +70,7 @@ TEST_P(RepeatTest, EqualsTheUnrolledGraph) {
     const std::vector<double> dx = get<double>(*device, graph.backward({value}, {dy}, {input})[0]);
 
     NotingSource source(*device, iterations);
-    Repeat repeat(*device, iterations, layer);
+    Repeat repeat(*device, iterations, 1, layer);
     EXPECT_EQ(get<double>(*device, repeat.forward(x, source, &policy)), y);
     EXPECT_EQ(get<double>(*device, repeat.backward(dy, source)), dx);
     for (int i = 0; i < iterations; ++i) {
@@ -87,7 +87,7 @@ TEST_P(RepeatTest, EvaluationKeepsNothing) {
   CpuDevice device;
   const Tensor x = random<double>(*device, {5, 8}, 1);
   NotingSource source(*device, iterations);
-  Repeat repeat(*device, iterations, layer);
+  Repeat repeat(*device, iterations, 1, layer);
   const std::int64_t before = device->memory().live_bytes();
   const Tensor y = repeat.forward(x, source, nullptr);
   EXPECT_EQ(device->memory().live_bytes() - before, iterations == 0 ? 0 : y.spec().bytes());
@@ -101,7 +101,7 @@ TEST(Repeat, GradientsAreReadyLastIterationFirst) {
   CpuDevice device;
   NotingSource source(*device, 3);
   const RematPolicy policy;
-  Repeat repeat(*device, 3, layer);
+  Repeat repeat(*device, 3, 1, layer);
   repeat.forward(random<double>(*device, {5, 8}, 1), source, &policy);
   repeat.backward(random<double>(*device, {5, 8}, 2), source);
   const std::vector<std::string> expected = {"acquire 0", "acquire 1", "acquire 2", "following", "acquire 2",

@@ -118,7 +118,10 @@ ModelRunResult run_model(const ModelShape& shape, const RowBatch& batch, const M
   const auto program = [&](int device) {
     std::unique_ptr<Communicator> communicator = transport.communicator(device);
     if (wrap) communicator = wrap(std::move(communicator));
-    CpuEngine engine({.threads = options.threads}, *communicator);
+    const std::unique_ptr<Engine> made =
+        options.make_engine ? options.make_engine(*communicator)
+                            : std::make_unique<CpuEngine>(CpuEngineOptions{.threads = options.threads}, *communicator);
+    Engine& engine = *made;
     ParameterShards parameters(engine, model_layout(shape, engine.mesh(), engine.device()), options.dtype);
     if (options.weights != nullptr) {
       load_weights(*options.weights, parameters);

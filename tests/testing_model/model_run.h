@@ -28,6 +28,8 @@ struct ModelRunOptions {
   const WeightSource* weights = nullptr;
   /// Applied to the parameters of every device before the step: (name, element of the parameter, value).
   std::function<void(const std::string&, std::int64_t first, std::vector<double>& values)> edit_weights;
+  /// The engine of a device; the cpu engine where it is not given.
+  std::function<std::unique_ptr<Engine>(Communicator& communicator)> make_engine;
   bool with_logits = false;
   bool with_gradients = true;
 };

@@ -99,17 +99,17 @@ TEST(StableHloWriter, WritesLoopsWithTheirRegions) {
   EXPECT_EQ(writer.body(),
             "  %0 = stablehlo.constant dense<0> : tensor<i32>\n"
             "  %1 = stablehlo.constant dense<3> : tensor<i32>\n"
-            "  %7:2 = stablehlo.while(%b2 = %0, %b3 = %arg0) : tensor<i32>, tensor<4xf32>\n"
+            "  %8:2 = stablehlo.while(%b2 = %0, %b3 = %arg0) : tensor<i32>, tensor<4xf32>\n"
             "  cond {\n"
             "  %4 = stablehlo.compare LT, %b2, %1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
             "  stablehlo.return %4 : tensor<i1>\n"
             "  } do {\n"
             "  %5 = stablehlo.add %b3, %arg0 : tensor<4xf32>\n"
             "  %6 = stablehlo.constant dense<1> : tensor<i32>\n"
-            "  %8 = stablehlo.add %b2, %6 : tensor<i32>\n"
-            "  stablehlo.return %8, %5 : tensor<i32>, tensor<4xf32>\n"
+            "  %7 = stablehlo.add %b2, %6 : tensor<i32>\n"
+            "  stablehlo.return %7, %5 : tensor<i32>, tensor<4xf32>\n"
             "  }\n");
-  EXPECT_EQ(last[0].name, "%7#1");
+  EXPECT_EQ(last[0].name, "%8#1");
 }
 
 TEST(StableHloWriter, RefusesLoopsWhoseValuesChangeTheirType) {

@@ -8,8 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "engines/xla/replicas.h"
-#include "model/parallel_cross_entropy.h"
+#include "mesh/device_program.h"
 #include "xla/ops_on_plugin.h"
 
 namespace maxtext::testing {
@@ -24,93 +23,143 @@ std::string error_of(const std::function<void()>& call) {
   return "(no error)";
 }
 
-TEST(XlaEngine, NamesAnOpThatItDoesNotKnow) {
-  XlaEngine engine(kOneDevice, 0);
-  const Tensor x = input_of<float>(engine, {2, 3}, some_values(6, 0));
-  EXPECT_EQ(error_of([&] { engine.apply_one(Transpose{{1, 0}}, {x}); }), "the xla spike does not know op transpose");
-}
+class XlaEngineOnPlugin : public XlaOpsOnPlugin {
+ protected:
+  std::unique_ptr<XlaEngine> engine() { return std::make_unique<XlaEngine>(kOneDevice, 0, runtime_); }
+};
 
-TEST(XlaEngine, RefusesWeightsThatItWouldHaveToWiden) {
-  XlaEngine engine(kOneDevice, 0);
-  const Tensor x = input_of<float>(engine, {2, 3}, some_values(6, 0));
-  const Tensor weight = engine.input({{5, 3}, DType::bfloat16}, std::vector<std::byte>(30));
-  const Tensor scale = engine.input({{3}, DType::float16}, std::vector<std::byte>(6));
-  const Tensor ids = input_of<std::int32_t>(engine, {1}, {0});
-  const std::string refusal = "the xla spike computes in the dtype of its parameters; ";
-  EXPECT_EQ(error_of([&] {
-              engine.apply_one(Linear{}, {x, weight});
-            }),
-            "linear: " + refusal + "bfloat16[5, 3] would have to be float32");
-  EXPECT_EQ(error_of([&] {
-              engine.apply_one(RmsNorm{}, {x, scale});
-            }),
-            "rms_norm: " + refusal + "float16[3] would have to be float32");
-  EXPECT_EQ(error_of([&] {
-              engine.apply_one(Embedding{}, {weight, ids});
-            }),
-            "embedding: " + refusal + "bfloat16[5, 3] would have to be float32");
-}
-
-TEST(XlaEngine, BorrowedMemoryIsAnArgumentThatIsNotWritten) {
-  XlaEngine engine(kOneDevice, 0);
+TEST_F(XlaEngineOnPlugin, BorrowedMemoryIsAnArgumentThatIsNotWritten) {
+  const auto engine = this->engine();
   const std::vector<float> owned = some_values(4, 0);
-  const Tensor x = engine.borrow({{4}, DType::float32}, std::as_bytes(std::span(owned)), nullptr);
-  EXPECT_EQ(read_floats(engine, x), owned);
-  EXPECT_EQ(error_of([&] { engine.write(x, std::as_bytes(std::span(owned))); }),
+  const Tensor x = engine->borrow({{4}, DType::float32}, std::as_bytes(std::span(owned)), nullptr);
+  EXPECT_EQ(read_floats(*engine, x), owned);
+  EXPECT_EQ(error_of([&] { engine->write(x, std::as_bytes(std::span(owned))); }),
             "write: the memory of float32[4] is borrowed");
   EXPECT_EQ(error_of([&] {
-              engine.apply_one(Add{.in_place = true}, {x, x});
+              engine->apply_one(Add{.in_place = true}, {x, x});
             }),
             "add: input 0 would be overwritten, but its memory is borrowed");
 }
 
-TEST(XlaEngine, ReadsAndWritesArgumentsUntilTheProgramChangesThem) {
-  XlaEngine engine(kOneDevice, 0);
-  const Tensor x = input_of<float>(engine, {4}, {1, 2, 3, 4});
-  const std::vector<float> part = {7, 8};
-  const std::vector<float> four = some_values(4, 0);
-  engine.write(x.view(1, {2}), std::as_bytes(std::span(part)));
-  EXPECT_EQ(read_floats(engine, x), (std::vector<float>{1, 7, 8, 4}));
-  const Tensor doubled = engine.apply_one(Add{.in_place = true}, {x, x});
-  EXPECT_EQ(error_of([&] { read_floats(engine, x); }), "read: float32[4] is not a result of the traced program");
-  EXPECT_THROW(engine.write(x, std::as_bytes(std::span(four))), Error);
-  engine.add_result(doubled);
-  EXPECT_EQ(error_of([&] { read_floats(engine, x); }), "read: the traced program has not run yet");
-  const Tensor inside = engine.allocate({{4}, DType::float32});
-  EXPECT_THROW(engine.write(inside, std::as_bytes(std::span(four))), Error);
-  EXPECT_THROW(engine.add_result(inside), Error);
+TEST_F(XlaEngineOnPlugin, NothingRunsUntilSomebodyReads) {
+  const auto engine = this->engine();
+  const Tensor x = input_of<float>(*engine, {4}, {1, 2, 3, 4});
+  const Tensor doubled = engine->apply_one(Add{}, {x, x});
+  EXPECT_EQ(runtime_->compiled_programs(), 0);
+  EXPECT_EQ(read_floats(*engine, x), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(runtime_->compiled_programs(), 0);
+  EXPECT_EQ(read_floats(*engine, doubled), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(runtime_->compiled_programs(), 1);
+  EXPECT_EQ(read_floats(*engine, doubled), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(runtime_->compiled_programs(), 1);
 }
 
-TEST(XlaEngine, AProgramThatDependsOnTheDeviceIsFound) {
-  const Mesh mesh({1, 1, 2, 1});
-  XlaEngine first(mesh, 0);
-  XlaEngine second(mesh, 1);
-  for (XlaEngine* engine : {&first, &second}) {
-    engine->apply_one(Scale{.factor = 1.0 + engine->device()}, {input_of<float>(*engine, {2}, {1, 2})});
+/// A step as training has it: state overwritten in place, inputs that change, one program for all steps.
+TEST_F(XlaEngineOnPlugin, StateLivesOnTheDeviceFromStepToStep) {
+  const auto engine = this->engine();
+  const Tensor state = engine->allocate_shard({{4}, DType::float32}, Axis::fsdp);
+  for (int step = 0; step < 3; ++step) {
+    const Tensor x = input_of<float>(*engine, {4}, {1, 2, 3, static_cast<float>(step)});
+    engine->apply_one(Add{.in_place = true}, {state, x});
+    engine->run();
+    EXPECT_NE(engine->last_program().find("tf.aliasing_output"), std::string::npos);
   }
+  EXPECT_EQ(runtime_->compiled_programs(), 1);
+  EXPECT_EQ(read_floats(*engine, state), (std::vector<float>{3, 6, 9, 3}));
+}
+
+TEST_F(XlaEngineOnPlugin, WritesBetweenProgramsAndInTheMidstOfOne) {
+  const auto engine = this->engine();
+  const Tensor x = input_of<float>(*engine, {4}, {1, 2, 3, 4});
+  const Tensor before = engine->apply_one(Scale{.factor = 10}, {x});
+  const std::vector<float> part = {7, 8};
+  engine->write(x.view(1, {2}), std::as_bytes(std::span(part)));
+  const Tensor after = engine->apply_one(Scale{.factor = 10}, {x});
+  EXPECT_EQ(read_floats(*engine, after), (std::vector<float>{10, 70, 80, 40}));
+  EXPECT_EQ(read_floats(*engine, before), (std::vector<float>{10, 20, 30, 40}));
+  engine->apply_one(Add{.in_place = true}, {x, before});
+  engine->write(x.view(0, {2}), std::as_bytes(std::span(part)));
+  EXPECT_EQ(read_floats(*engine, x), (std::vector<float>{7, 8, 38, 44}));
+}
+
+TEST_F(XlaEngineOnPlugin, LoopsCarryWhatTheyWriteAndMoveAlongStacks) {
+  for (const bool reverse : {false, true}) {
+    const auto engine = this->engine();
+    const std::vector<Tensor> stack = engine->zeros_stack(5, {{2}, DType::float32});
+    const std::vector<Tensor> sums = engine->allocate_stack(5, {{2}, DType::float32});
+    for (std::size_t row = 0; row < 5; ++row) {
+      const std::vector<float> values = {static_cast<float>(row), 1};
+      engine->write(stack[row], std::as_bytes(std::span(values)));
+    }
+    const Tensor sum = input_of<float>(*engine, {2}, {100, 0});
+    const Tensor twice = input_of<float>(*engine, {2}, {2, 2});
+    // Rows 1 and 3: each adds itself and the row behind it.
+    engine->loop({.begin = 1, .end = 5, .step = 2, .reverse = reverse}, [&](std::int64_t row) {
+      const auto i = static_cast<std::size_t>(row);
+      const Tensor both = engine->apply_one(Add{}, {stack[i], stack[i + 1]});
+      engine->apply_one(Add{.in_place = true}, {sum, both});
+      engine->apply_one(Add{.in_place = true}, {sum, twice});
+      engine->apply_one(Assign{}, {sum, sums[i]});
+    });
+    EXPECT_EQ(read_floats(*engine, sum), (std::vector<float>{114, 8}));
+    EXPECT_EQ(read_floats(*engine, sums[1]), reverse ? (std::vector<float>{114, 8}) : (std::vector<float>{105, 4}));
+    EXPECT_EQ(read_floats(*engine, sums[3]), reverse ? (std::vector<float>{109, 4}) : (std::vector<float>{114, 8}));
+    EXPECT_EQ(read_floats(*engine, sums[2]), (std::vector<float>{0, 0}));
+    EXPECT_EQ(read_floats(*engine, twice), (std::vector<float>{2, 2}));
+  }
+}
+
+TEST_F(XlaEngineOnPlugin, WhatALoopsBodyMadeIsGoneAfterIt) {
+  const auto engine = this->engine();
+  const Tensor x = input_of<float>(*engine, {2}, {1, 2});
+  Tensor inside;
+  engine->loop({.begin = 0, .end = 3}, [&](std::int64_t) { inside = engine->apply_one(Scale{.factor = 2}, {x}); });
+  EXPECT_EQ(error_of([&] { engine->apply_one(Scale{.factor = 2}, {inside}); }),
+            "xla: a tensor of a loop's body is used after the loop");
   EXPECT_EQ(error_of([&] {
-              check_same_program(std::vector<const XlaEngine*>{&first, &second});
+              engine->loop({.begin = 0, .end = 3}, [&](std::int64_t) {
+                engine->apply_one(Add{.in_place = true}, {x, x});
+                read_floats(*engine, x);
+              });
+            }),
+            "xla: a tensor is read inside a loop");
+}
+
+/// Two devices, each on a thread: what they trace must be one program.
+void run_two(const std::shared_ptr<XlaRuntime>& runtime, const std::function<void(XlaEngine&)>& program) {
+  const std::vector<int> devices = {0, 1};
+  run_devices(
+      devices,
+      [&](int device) {
+        XlaEngine engine(Mesh({1, 1, 2, 1}), device, runtime);
+        program(engine);
+      },
+      [](int, const std::string&) {});
+}
+
+TEST_F(XlaEngineOnPlugin, AProgramThatDependsOnTheDeviceIsFound) {
+  const auto runtime = std::make_shared<XlaRuntime>(PjrtClient::open(plugin_path(), 2), 2);
+  EXPECT_EQ(error_of([&] {
+              run_two(runtime, [](XlaEngine& engine) {
+                const Tensor x = input_of<float>(engine, {2}, {1, 2});
+                read_floats(engine, engine.apply_one(Scale{.factor = 1.0 + engine.device()}, {x}));
+              });
             }),
             "device 1 traced another program than device 0: line 3 is `  %0 = stablehlo.constant "
             "dense<2.00000000000000000e+00> : tensor<2xf32>`, not `  %0 = stablehlo.constant "
             "dense<1.00000000000000000e+00> : tensor<2xf32>`");
 }
 
-TEST(XlaEngine, VocabularyParallelCrossEntropyIsOneProgram) {
-  const Mesh mesh({1, 1, 1, 2});
-  XlaEngine first(mesh, 0);
-  XlaEngine second(mesh, 1);
-  for (XlaEngine* engine : {&first, &second}) {
-    const std::vector<Tensor> inputs{input_of<float>(*engine, {3, 2}, some_values(6, 0)),
-                                     input_of<float>(*engine, {4, 2}, some_values(8, engine->device())),
-                                     input_of<std::int32_t>(*engine, {3}, {0, 5, 7}),
-                                     input_of<float>(*engine, {3}, {1, 0, 1}),
-                                     input_of<float>(*engine, {}, {0.5F}),
-                                     input_of<float>(*engine, {4, 2}, some_values(8, 2))};
-    vocabulary_parallel_cross_entropy(*engine, {.chunk_tokens = 2, .softcap = 3}, inputs,
-                                      input_of<std::int32_t>(*engine, {}, {4 * engine->device()}));
-  }
-  EXPECT_EQ(error_of([&] { check_same_program(std::vector<const XlaEngine*>{&first, &second}); }), "(no error)");
+TEST_F(XlaEngineOnPlugin, ADeviceThatFailsDoesNotLeaveTheOthersWaiting) {
+  const auto runtime = std::make_shared<XlaRuntime>(PjrtClient::open(plugin_path(), 2), 2);
+  EXPECT_EQ(error_of([&] {
+              run_two(runtime, [](XlaEngine& engine) {
+                if (engine.device() == 1) fail("the disk is full");
+                const Tensor x = input_of<float>(engine, {2}, {1, 2});
+                read_floats(engine, engine.apply_one(Scale{.factor = 2}, {x}));
+              });
+            }),
+            "the disk is full");
 }
 
 TEST_F(XlaOpsOnPlugin, WritingToAViewChangesTheBuffer) {
@@ -210,7 +259,8 @@ TEST_F(XlaOpsOnPlugin, CrossEntropyOverPartsOfTheVocabulary) {
 }
 
 TEST_F(XlaOpsOnPlugin, CompilersWordsAreInTheError) {
-  const std::string error = error_of([&] { client_->compile("module { not a program }", 1); });
+  const std::string error =
+      error_of([&] { PjrtClient::open(plugin_path(), 1)->compile("module { not a program }", 1); });
   EXPECT_TRUE(error.starts_with("compiling a program: ")) << error;
   EXPECT_NE(error.find("not"), std::string::npos) << error;
 }

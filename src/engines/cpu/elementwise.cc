@@ -90,6 +90,14 @@ void run(CpuContext& /*context*/, const Cast& /*op*/, Inputs inputs, Outputs out
              [&](std::int64_t begin, std::int64_t n) { cast_range(inputs[0], outputs[0], begin, n); });
 }
 
+void run(CpuContext& /*context*/, const Assign& /*op*/, Inputs inputs, Outputs outputs) {
+  const std::byte* from = data<std::byte>(inputs[0]);
+  std::byte* to = data<std::byte>(outputs[0]);
+  for_ranges(inputs[0].spec().bytes(), [&](std::int64_t begin, std::int64_t n) {
+    std::memmove(to + begin, from + begin, static_cast<std::size_t>(n));
+  });
+}
+
 void run(CpuContext& /*context*/, const Fill& op, Inputs /*inputs*/, Outputs outputs) {
   const Tensor& to = outputs[0];
   switch (op.spec.dtype) {

@@ -27,6 +27,7 @@ void run(CpuContext& context, const Scale& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const SoftCap& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const MaskRows& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Cast& op, Inputs inputs, Outputs outputs);
+void run(CpuContext& context, const Assign& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Fill& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const Reshape& op, Inputs inputs, Outputs outputs);
 void run(CpuContext& context, const View& op, Inputs inputs, Outputs outputs);

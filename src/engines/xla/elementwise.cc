@@ -36,6 +36,10 @@ void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs out
   context.store(outputs[0], context.writer.convert(context.load(inputs[0]), op.dtype));
 }
 
+void trace(XlaContext& context, const Assign& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
+  context.store(outputs[0], context.writer.reshape(context.load(inputs[0]), outputs[0].shape()));
+}
+
 void trace(XlaContext& context, const Fill& op, XlaInputs /*inputs*/, XlaOutputs outputs) {
   context.store(outputs[0], context.writer.constant(op.spec, op.value));
 }

@@ -63,6 +63,12 @@ XlaValue StableHloWriter::dynamic_update_slice(const XlaValue& base, const XlaVa
 
 XlaValue StableHloWriter::block_argument(const TensorSpec& spec) { return {fmt::format("%b{}", next_++), spec}; }
 
+/// The language has no operation that does nothing; this one falls away when a program is compiled.
+void StableHloWriter::alias(const XlaValue& name, const XlaValue& value) {
+  body_ += fmt::format("  {} = stablehlo.reshape {} : ({}) -> {}\n", name.name, value.name, type_text(value.spec),
+                       type_text(name.spec));
+}
+
 std::string StableHloWriter::region(const std::function<void()>& write) {
   std::string outer = std::move(body_);
   body_.clear();

@@ -108,6 +108,8 @@ class StableHloWriter {
     std::vector<XlaValue> results;  ///< of the body
   };
   std::vector<XlaValue> while_operation(const WhileParts& parts);
+  /// Lets `name`, of a block_argument, stand for `value` from here on.
+  void alias(const XlaValue& name, const XlaValue& value);
 
   /// The lines so far.
   const std::string& body() const { return body_; }

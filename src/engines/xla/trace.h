@@ -30,6 +30,7 @@ void trace(XlaContext& context, const Scale& op, XlaInputs inputs, XlaOutputs ou
 void trace(XlaContext& context, const SoftCap& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const MaskRows& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Cast& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const Assign& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Fill& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Slice& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Concat& op, XlaInputs inputs, XlaOutputs outputs);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engines/xla/xla_storage.h"
+#include "engines/xla/xla_trace.h"
 #include "mesh/mesh.h"
 
 namespace maxtext {
@@ -11,6 +11,7 @@ namespace maxtext {
 struct XlaContext {
   StableHloWriter& writer;
   const Mesh& mesh;
+  XlaTrace& trace;
 
   /// The value of a tensor at this point of the trace. Memory that was never written reads as zeros.
   XlaValue load(const Tensor& tensor) const;

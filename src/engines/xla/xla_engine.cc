@@ -8,50 +8,74 @@
 namespace maxtext {
 namespace {
 
-std::string argument_name(int argument) { return fmt::format("%arg{}", argument); }
-
 void check_bytes(std::string_view what, const TensorSpec& spec, std::size_t bytes) {
   if (static_cast<std::int64_t>(bytes) != spec.bytes()) {
     fail("{}: {} takes {} bytes, but {} were given", what, to_string(spec), spec.bytes(), bytes);
   }
 }
 
-/// The storage is an argument that the program has not written to.
-bool is_unchanged_argument(const XlaStorage& storage) {
-  return storage.argument() >= 0 && storage.value().name == argument_name(storage.argument());
-}
-
-const XlaValue& final_value(const Storage& storage) { return static_cast<const XlaStorage&>(storage).value(); }
-
 }  // namespace
 
-XlaEngine::XlaEngine(Mesh mesh, int device) : mesh_(mesh), device_(device), context_{writer_, mesh_} {
+XlaEngine::XlaEngine(Mesh mesh, int device, std::shared_ptr<XlaBackend> backend)
+    : mesh_(mesh), device_(device), backend_(std::move(backend)) {
   if (device < 0 || device >= mesh_.device_count()) {
     fail("xla engine: device {} is not in a mesh of {}", device, mesh_.device_count());
   }
+  begin_trace();
+}
+
+XlaEngine::~XlaEngine() { backend_->leave(device_); }
+
+void XlaEngine::begin_trace() {
+  trace_ = std::make_unique<XlaTrace>([this](XlaStorage& storage) { return upload(storage); });
+}
+
+Tensor XlaEngine::allocate_storage(const TensorSpec& spec) {
+  return {spec, std::make_shared<XlaStorage>(spec, memory().track(spec.bytes()), live_)};
 }
 
 Tensor XlaEngine::allocate(const TensorSpec& spec) {
-  return {spec, std::make_shared<XlaStorage>(spec, memory().track(spec.bytes()))};
-}
-
-Tensor XlaEngine::argument(const TensorSpec& spec) {
-  Tensor tensor = allocate(spec);
-  XlaStorage& storage = xla_storage(tensor);
-  storage.set_argument(static_cast<int>(arguments_.size()));
-  storage.set_value({argument_name(storage.argument()), spec});
-  arguments_.push_back({spec, std::vector<std::byte>(static_cast<std::size_t>(spec.bytes()))});
+  Tensor tensor = allocate_storage(spec);
+  xla_storage(tensor).made_in_loop = trace_->loop_number();
   return tensor;
 }
 
 Tensor XlaEngine::allocate_shard(const TensorSpec& spec, AxisSet axes) {
-  return argument(shard_spec(spec, mesh_.size(axes)));
+  Tensor tensor = allocate_storage(shard_spec(spec, mesh_.size(axes)));
+  xla_storage(tensor).is_state = true;
+  return tensor;
+}
+
+std::vector<Tensor> XlaEngine::rows_of(const Tensor& stack) const {
+  const Shape row(stack.shape().begin() + 1, stack.shape().end());
+  std::vector<Tensor> rows;
+  for (std::int64_t r = 0; r < stack.dim(0); ++r) rows.push_back(stack.view(r * element_count(row), row));
+  return rows;
+}
+
+std::vector<Tensor> XlaEngine::allocate_stack(std::int64_t rows, const TensorSpec& spec) {
+  TensorSpec whole = spec;
+  whole.shape.insert(whole.shape.begin(), rows);
+  // Also where a loop's body asks for it: a stack is what outlives an iteration.
+  const Tensor stack = allocate_storage(whole);
+  xla_storage(stack).is_stack = true;
+  return rows_of(stack);
+}
+
+std::vector<Tensor> XlaEngine::allocate_shard_stack(std::int64_t rows, const TensorSpec& spec, AxisSet axes) {
+  return zeros_stack(rows, shard_spec(spec, mesh_.size(axes)));
+}
+
+std::vector<Tensor> XlaEngine::zeros_stack(std::int64_t rows, const TensorSpec& spec) {
+  std::vector<Tensor> stack = allocate_stack(rows, spec);
+  if (!stack.empty()) xla_storage(stack.front()).is_state = true;
+  return stack;
 }
 
 Tensor XlaEngine::input(const TensorSpec& spec, std::span<const std::byte> bytes) {
   check_bytes("input", spec, bytes.size());
-  Tensor tensor = argument(spec);
-  write(tensor, bytes);
+  Tensor tensor = allocate_storage(spec);
+  xla_storage(tensor).host.assign(bytes.begin(), bytes.end());
   return tensor;
 }
 
@@ -59,77 +83,74 @@ void XlaEngine::write(const Tensor& tensor, std::span<const std::byte> source) {
   if (!tensor.defined()) fail("write: the tensor is undefined");
   if (tensor.storage()->read_only()) fail("write: the memory of {} is borrowed", to_string(tensor.spec()));
   check_bytes("write", tensor.spec(), source.size());
-  const XlaStorage& storage = xla_storage(tensor);
-  if (storage.argument() < 0) fail("write: {} is inside the traced program, not an argument", to_string(tensor.spec()));
-  if (!is_unchanged_argument(storage)) {
-    fail("write: the traced program has changed argument {} already", storage.argument());
-  }
-  std::vector<std::byte>& bytes = arguments_[static_cast<std::size_t>(storage.argument())].bytes;
-  if (!source.empty()) std::memcpy(bytes.data() + tensor.byte_offset(), source.data(), source.size());
-}
-
-void XlaEngine::add_result(const Tensor& tensor) {
   XlaStorage& storage = xla_storage(tensor);
-  if (storage.result() >= 0) return;
-  if (!storage.value().defined()) fail("xla: a result {} was never written", to_string(tensor.spec()));
-  storage.set_result(static_cast<int>(result_storages_.size()));
-  result_storages_.push_back(tensor.storage());
+  if (storage.changed) run();
+  // What was traced keeps the contents from before; what follows reads new ones.
+  if (tensor.elements() < storage.spec().elements()) {
+    host_copy(storage);
+  } else {
+    storage.host.resize(static_cast<std::size_t>(storage.spec().bytes()));
+  }
+  storage.value = {};
+  storage.buffer.reset();
+  if (!source.empty()) std::memcpy(storage.host.data() + tensor.byte_offset(), source.data(), source.size());
 }
 
-const std::vector<std::byte>& XlaEngine::host_copy(const Tensor& tensor) const {
-  const XlaStorage& storage = xla_storage(tensor);
-  if (is_unchanged_argument(storage)) return arguments_[static_cast<std::size_t>(storage.argument())].bytes;
-  if (storage.result() < 0) fail("read: {} is not a result of the traced program", to_string(tensor.spec()));
-  if (results_.empty()) fail("read: the traced program has not run yet");
-  return results_[static_cast<std::size_t>(storage.result())].bytes;
+std::shared_ptr<const PjrtBuffer> XlaEngine::upload(XlaStorage& storage) {
+  if (storage.buffer == nullptr) {
+    storage.buffer = backend_->put(device_, storage.spec(), storage.host);
+    std::vector<std::byte>().swap(storage.host);
+  }
+  return storage.buffer;
+}
+
+std::span<const std::byte> XlaEngine::host_copy(XlaStorage& storage) {
+  if (storage.changed) run();
+  if (storage.host.empty()) {
+    storage.host.resize(static_cast<std::size_t>(storage.spec().bytes()));
+    if (storage.buffer != nullptr) storage.buffer->read(storage.host);
+  }
+  return storage.host;
 }
 
 void XlaEngine::read(const Tensor& tensor, std::span<std::byte> destination) {
   if (!tensor.defined()) fail("read: the tensor is undefined");
   check_bytes("read", tensor.spec(), destination.size());
-  const std::vector<std::byte>& bytes = host_copy(tensor);
-  if (!destination.empty()) std::memcpy(destination.data(), bytes.data() + tensor.byte_offset(), destination.size());
+  if (destination.empty()) return;
+  const std::span<const std::byte> bytes = host_copy(xla_storage(tensor));
+  std::memcpy(destination.data(), bytes.data() + tensor.byte_offset(), destination.size());
 }
 
-std::vector<TensorSpec> XlaEngine::result_specs() const {
-  std::vector<TensorSpec> specs;
-  for (const auto& storage : result_storages_) specs.push_back(final_value(*storage).spec);
-  return specs;
+std::span<const std::byte> XlaEngine::host_bytes(const Tensor& tensor) {
+  return host_copy(xla_storage(tensor))
+      .subspan(static_cast<std::size_t>(tensor.byte_offset()), static_cast<std::size_t>(tensor.spec().bytes()));
 }
 
-void XlaEngine::set_results(std::vector<HostArray> results) {
-  const std::vector<TensorSpec> expected = result_specs();
-  if (results.size() != expected.size()) fail("xla: {} results where {} are expected", results.size(), expected.size());
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].spec != expected[i]) {
-      fail("xla: result {} is {} where {} is expected", i, to_string(results[i].spec), to_string(expected[i]));
+void XlaEngine::loop(const LoopRange& range, const std::function<void(std::int64_t)>& body) {
+  trace_->loop({.begin = range.begin, .end = range.end, .step = range.step, .reverse = range.reverse}, *live_, body);
+}
+
+void XlaEngine::run() {
+  if (trace_->in_loop()) fail("xla: a tensor is read inside a loop");
+  XlaProgram program = trace_->finish(*live_, mesh_.device_count());
+  std::vector<std::shared_ptr<const PjrtBuffer>> results;
+  if (!program.results.empty()) results = backend_->run(device_, program);
+  std::size_t next = 0;
+  for (const auto& [number, storage] : live_->by_number) {
+    if (storage->changed && storage->made_in_loop == 0) {
+      storage->buffer = std::move(results.at(next++));
+      storage->host = {};
     }
-    check_bytes("result", expected[i], results[i].bytes.size());
+    storage->changed = false;
+    storage->value = {};
   }
-  results_ = std::move(results);
-}
-
-std::string XlaEngine::module_text() const {
-  std::vector<std::string> parameters;
-  for (std::size_t i = 0; i < arguments_.size(); ++i) {
-    parameters.push_back(fmt::format("{}: {}", argument_name(static_cast<int>(i)), type_text(arguments_[i].spec)));
-  }
-  std::vector<std::string> names;
-  std::vector<std::string> types;
-  for (const auto& storage : result_storages_) {
-    names.push_back(final_value(*storage).name);
-    types.push_back(type_text(final_value(*storage).spec));
-  }
-  const std::string returned =
-      names.empty() ? "" : fmt::format(" {} : {}", fmt::join(names, ", "), fmt::join(types, ", "));
-  return fmt::format(
-      "module @device_program attributes {{mhlo.num_replicas = {} : i32, mhlo.num_partitions = 1 : i32}} {{\n"
-      "func.func public @main({}) -> ({}) {{\n{}  return{}\n}}\n}}\n",
-      mesh_.device_count(), fmt::join(parameters, ", "), fmt::join(types, ", "), writer_.body(), returned);
+  last_program_ = std::move(program.text);
+  begin_trace();
 }
 
 void XlaEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  std::visit([&](const auto& concrete) { trace(context_, concrete, inputs, outputs); }, op);
+  XlaContext context{trace_->writer(), mesh_, *trace_};
+  std::visit([&](const auto& concrete) { trace(context, concrete, inputs, outputs); }, op);
 }
 
 }  // namespace maxtext

@@ -1,15 +1,18 @@
-// Traces the program of one device to StableHLO text. An op writes its lines when it is called; nothing is computed
-// until the program is compiled and run (engines/xla/replicas.h), as one replica per device of the mesh.
+// Traces the program of one device to StableHLO text. An op writes its lines when it is called, and nothing is computed
+// until somebody reads a tensor: then all that was traced since the last time is one program, which is compiled (once
+// for each text) and run as one replica per device of the mesh. Training reads once, at the end of a step, so a step is
+// one program: forward, backward, reductions, clipping, update and metrics. What a program overwrites, it is given: the
+// memory of weights and moments is used again.
 //
-// This is a spike: it proves that the model's code, the tape and `repeat` run on a compiling engine unchanged. It knows
-// the ops of the decoder's training step only, unrolls repeated layers and keeps dense attention scores.
+// The text depends on shapes only, so a step is traced again each time and its compiled program is found by its text.
+// Tracing costs microseconds an op, and repeated layers are traced once (`loop`).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "engines/xla/host_array.h"
+#include "engines/xla/xla_backend.h"
 #include "engines/xla/xla_context.h"
 #include "ops/engine.h"
 
@@ -17,55 +20,54 @@ namespace maxtext {
 
 class XlaEngine final : public Engine {
  public:
-  /// Traces the program of `device`; all devices of the mesh trace the same text.
-  XlaEngine(Mesh mesh, int device);
+  /// The program of `device`; all devices of the mesh trace the same text. Throws Error unless the mesh has it.
+  XlaEngine(Mesh mesh, int device, std::shared_ptr<XlaBackend> backend);
+  ~XlaEngine() override;
   XlaEngine(const XlaEngine&) = delete;
   XlaEngine& operator=(const XlaEngine&) = delete;
 
-  /// Memory inside the program. It reads as zeros before it is written.
+  /// It reads as zeros before it is written.
   Tensor allocate(const TensorSpec& spec) override;
-  /// An argument of the program: shards live from step to step. Zeros until `write`.
   Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) override;
-  /// An argument of the program.
   Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) override;
-  /// Sets the host's copy of an argument. Throws Error for memory inside the program, and for an argument that the
-  /// traced program has written to.
   void write(const Tensor& tensor, std::span<const std::byte> source) override;
-
-  /// Makes the memory behind `tensor`, as the program leaves it, a result of the program.
-  void add_result(const Tensor& tensor);
-  /// A result of the last run, or the host's copy of an argument that the program has not written to. Throws Error for
-  /// other memory, and for a result before a run.
+  /// Runs what was traced if the tensor's contents depend on it. Throws Error inside a loop.
   void read(const Tensor& tensor, std::span<std::byte> destination) override;
+  /// A copy on the host that stays until the tensor's memory changes.
+  std::span<const std::byte> host_bytes(const Tensor& tensor) override;
+
+  bool traces_loops() const override { return true; }
+  void loop(const LoopRange& range, const std::function<void(std::int64_t)>& body) override;
+  std::vector<Tensor> allocate_stack(std::int64_t rows, const TensorSpec& spec) override;
+  std::vector<Tensor> allocate_shard_stack(std::int64_t rows, const TensorSpec& spec, AxisSet axes) override;
+  std::vector<Tensor> zeros_stack(std::int64_t rows, const TensorSpec& spec) override;
 
   bool has_data() const override { return true; }
   const Mesh& mesh() const override { return mesh_; }
   int device() const override { return device_; }
 
-  /// The program so far as a module with one function, `main`: arguments in the order in which they were made,
-  /// results in the order of `add_result`.
-  std::string module_text() const;
-  const std::vector<HostArray>& arguments() const { return arguments_; }
-  /// Specs of the results in their order.
-  std::vector<TensorSpec> result_specs() const;
-  /// What a run returned. Throws Error where specs differ from result_specs().
-  void set_results(std::vector<HostArray> results);
+  /// Runs what was traced, if anything was.
+  void run();
+  /// The text of the last program that ran.
+  const std::string& last_program() const { return last_program_; }
 
  protected:
   void execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
 
  private:
-  Tensor argument(const TensorSpec& spec);
-  /// The host's bytes of what `read` may read.
-  const std::vector<std::byte>& host_copy(const Tensor& tensor) const;
+  Tensor allocate_storage(const TensorSpec& spec);
+  std::vector<Tensor> rows_of(const Tensor& stack) const;
+  std::shared_ptr<const PjrtBuffer> upload(XlaStorage& storage);
+  void begin_trace();
+  /// The contents of a storage on the host, brought there if need be.
+  std::span<const std::byte> host_copy(XlaStorage& storage);
 
   Mesh mesh_;
   int device_;
-  StableHloWriter writer_;
-  XlaContext context_;
-  std::vector<HostArray> arguments_;
-  std::vector<std::shared_ptr<Storage>> result_storages_;
-  std::vector<HostArray> results_;
+  std::shared_ptr<XlaBackend> backend_;
+  std::shared_ptr<XlaLiveStorages> live_ = std::make_shared<XlaLiveStorages>();
+  std::unique_ptr<XlaTrace> trace_;
+  std::string last_program_;
 };
 
 }  // namespace maxtext

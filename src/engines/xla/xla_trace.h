@@ -1,0 +1,92 @@
+// A program under construction: its text so far, its arguments, and the loop that is being traced.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engines/xla/stablehlo_writer.h"
+#include "engines/xla/xla_storage.h"
+
+namespace maxtext {
+
+/// The rows begin, begin + step, … below end of stacks, in this order or in reverse.
+struct XlaLoopRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+  bool reverse = false;
+};
+
+/// What runs: text and the arrays that go in and come out, in order.
+struct XlaProgram {
+  std::string text;
+  std::vector<std::shared_ptr<const PjrtBuffer>> arguments;
+  std::vector<TensorSpec> results;
+};
+
+class XlaTrace {
+ public:
+  /// Brings a storage's contents to the device.
+  using Upload = std::function<std::shared_ptr<const PjrtBuffer>(XlaStorage&)>;
+  explicit XlaTrace(Upload upload) : upload_(std::move(upload)) {}
+
+  StableHloWriter& writer() { return writer_; }
+  bool empty() const { return arguments_.empty() && writer_.body().empty() && !in_loop(); }
+
+  /// What a storage holds at this point, in the shape of its spec.
+  XlaValue value(XlaStorage& storage);
+  /// `value`, of the storage's elements, is what it holds from here on.
+  void set_value(XlaStorage& storage, const XlaValue& value);
+
+  bool in_loop() const { return loop_.has_value(); }
+  /// The number of the loop whose body is being traced, 0 outside of loops.
+  int loop_number() const { return loop_ ? loop_->number : 0; }
+  /// Inside a loop: int32 [], the row of a stack that `row`, as the body names it, stands for in each iteration.
+  XlaValue loop_row(std::int64_t row);
+
+  /// Traces `body(range.begin)`, which stands for all iterations, as one loop. Storages made outside that it writes to
+  /// are carried from iteration to iteration; what it makes is gone after it. Loops do not nest.
+  void loop(const XlaLoopRange& range, const XlaLiveStorages& live, const std::function<void(std::int64_t)>& body);
+
+  /// The program that leaves all changed storages of `live` as its results, in their order, for `replicas` devices.
+  /// Arguments that are overwritten are donated.
+  XlaProgram finish(const XlaLiveStorages& live, int replicas);
+
+ private:
+  struct Argument {
+    TensorSpec spec;
+    std::shared_ptr<const PjrtBuffer> buffer;
+    std::int64_t storage = -1;
+  };
+  /// A storage from outside that a loop's body uses.
+  struct Crossing {
+    std::shared_ptr<XlaStorage> storage;  ///< also where the body is the last to use it
+    XlaValue outside;
+    XlaValue inside;
+    bool changed_outside = false;
+  };
+  struct Loop {
+    int number = 0;
+    XlaLoopRange range;
+    XlaValue index;
+    std::vector<Crossing> crossings;
+    std::map<std::int64_t, std::size_t> of_storage;
+  };
+
+  XlaValue value_outside_of_loops(XlaStorage& storage);
+  void enter_loop(XlaStorage& storage);
+  void close_loop(const XlaValue& condition, const std::string& condition_lines, const XlaValue& next,
+                  std::string body_lines);
+
+  Upload upload_;
+  StableHloWriter writer_;
+  std::vector<Argument> arguments_;
+  std::optional<Loop> loop_;
+  int loops_ = 0;
+};
+
+}  // namespace maxtext
