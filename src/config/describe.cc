@@ -137,10 +137,11 @@ std::string resolved_comments(const Config& config, const MeshSizes& mesh) {
 }
 
 /// Beside global_batch_size, per_device_batch_size is unset; written out, its default would contradict. The defaults of
-/// the other two leave a choice (of the tokenizer's kind, of prompt_file) that they decide where somebody gave them.
+/// the others leave a choice (of the tokenizer's kind, of prompt_file, of compile_topology) that they decide where
+/// somebody gave them.
 bool says_more_when_given(const Config& config, std::string_view key) {
   if (key == "per_device_batch_size") return config.integer("global_batch_size") > 0;
-  return (key == "tokenizer_type" || key == "prompt") && !config.is_set(key);
+  return (key == "tokenizer_type" || key == "prompt" || key == "hardware") && !config.is_set(key);
 }
 
 }  // namespace

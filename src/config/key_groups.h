@@ -20,6 +20,7 @@ struct KeyGroup {
 };
 
 std::vector<KeyGroup> run_keys();          // run, checkpoints, metrics, evaluation
+std::vector<KeyGroup> engine_keys();       // engine, hardware, compilation by XLA
 std::vector<KeyGroup> parallelism_keys();  // devices, mesh, context parallelism, memory
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> data_keys();       // batch, dataset, tokenizer

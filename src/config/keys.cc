@@ -14,8 +14,8 @@ namespace {
 
 std::vector<Key> make_all_keys() {
   std::vector<Key> keys;
-  for (auto part : {run_keys(), parallelism_keys(), model_keys(), data_keys(), training_keys(), inference_keys(),
-                    fixed_keys(), ignored_keys()}) {
+  for (auto part : {run_keys(), engine_keys(), parallelism_keys(), model_keys(), data_keys(), training_keys(),
+                    inference_keys(), fixed_keys(), ignored_keys()}) {
     for (KeyGroup& group : part) {
       for (Key& key : group.keys) {
         key.group = group.title;

@@ -43,7 +43,7 @@ std::vector<IgnoredKeys> kernels() {
         "dq_reduction_steps",
         "use_max_logit_estimate",
         "enable_padding_causal_mask"}},
-      {"Everything is computed in float32",
+      {"Products accumulate, and softmax, logits and losses are computed, in float32",
        {"matmul_precision", "activations_in_float32", "float32_qk_product", "float32_logits", "logits_dot_in_fp32",
         "cast_logits_to_fp32"}},
       {"Layers always run in a loop, and checkpoints hold them one by one",
@@ -55,16 +55,11 @@ std::vector<IgnoredKeys> kernels() {
 
 std::vector<IgnoredKeys> machine() {
   return {
-      {"Belongs to JAX, XLA or its accelerators",
-       {"hardware",
-        "jax_cache_dir",
-        "jax_distributed_initialization_timeout",
+      {"Belongs to JAX or the way it is compiled and started",
+       {"jax_distributed_initialization_timeout",
         "jax_debug_log_modules",
         "skip_jax_distributed_system",
-        "compile_topology",
-        "compile_topology_num_slices",
         "compiled_trainstep_file",
-        "compile_xla_flags",
         "internal_compile",
         "internal_compile_num_devices",
         "shard_mode",

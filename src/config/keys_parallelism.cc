@@ -7,25 +7,26 @@ namespace {
 constexpr double kMostDevices = 1 << 20;
 
 KeyGroup device_keys() {
-  return {"Devices",
-          {
-              integer_key("num_devices", -1,
-                          "Devices of the run; -1 takes those of the launcher (mpirun, srun), else the product of the "
-                          "mesh axes")
-                  .at_least(1)
-                  .or_minus_one()
-                  .at_most(kMostDevices)
-                  .ours(),
-              integer_key("threads_per_device", 0, "Threads of each device; 0 shares the cores out equally")
-                  .at_least(0)
-                  .at_most(65536)
-                  .ours(),
-              real_key("collective_timeout_seconds", 300,
-                       "A collective that takes longer ends the run, naming device, operation and shape")
-                  .at_least(0.001)
-                  .at_most(1e8)
-                  .ours(),
-          }};
+  return {
+      "Devices",
+      {
+          integer_key("num_devices", -1,
+                      "Devices of the run; -1 takes those of the launcher (mpirun, srun), else of compile_topology, "
+                      "else the product of the mesh axes")
+              .at_least(1)
+              .or_minus_one()
+              .at_most(kMostDevices)
+              .ours(),
+          integer_key("threads_per_device", 0, "Threads of each device; 0 shares the cores out equally")
+              .at_least(0)
+              .at_most(65536)
+              .ours(),
+          real_key("collective_timeout_seconds", 300,
+                   "A collective that takes longer ends the run, naming device, operation and shape")
+              .at_least(0.001)
+              .at_most(1e8)
+              .ours(),
+      }};
 }
 
 KeyGroup mesh_keys() {

@@ -12,9 +12,11 @@ KeyGroup loop_keys() {
               boolean_key("abort_on_nan_loss", true, "Stop when the loss is not a number, naming the first bad tensor"),
               boolean_key("abort_on_inf_loss", true, "Stop when the loss is infinite"),
               real_key("z_loss_multiplier", 0, "Weight of the squared logsumexp of the logits in the loss").at_least(0),
-              text_key("dtype", "float32", "Type of activations; only float32 is there now")
-                  .one_of({"float32"})
-                  .not_yet({"bfloat16", "float16"}),
+              text_key("dtype", "float32",
+                       "Type of activations, and of weights where they meet them. bfloat16 needs engine=xla; master "
+                       "weights, moments, softmax, sums and the loss stay float32")
+                  .one_of({"float32", "bfloat16"})
+                  .not_yet({"float16"}),
               text_key("weight_dtype", "float32", "Type of weights and optimizer state; only float32 is there now")
                   .one_of({"float32"})
                   .not_yet({"bfloat16", "float16"}),

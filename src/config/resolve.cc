@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "config/compile_topology.h"
 
 namespace maxtext {
 namespace {
@@ -84,8 +85,16 @@ struct Devices {
   std::string whence;
 };
 
-std::optional<Devices> known_devices(const Config& config, std::optional<int> launched) {
+/// Those of compile_topology; nothing where it is not set.
+std::optional<Devices> topology_devices(const Config& config, std::int64_t slices) {
+  const CompileTopology* const topology = find_compile_topology(config.text("compile_topology"));
+  if (topology == nullptr) return std::nullopt;
+  return Devices{topology->devices_per_slice * slices, config.describe("compile_topology")};
+}
+
+std::optional<Devices> known_devices(const Config& config, std::optional<int> launched, std::int64_t slices) {
   const std::int64_t configured = config.integer("num_devices");
+  const std::optional<Devices> compiled_for = topology_devices(config, slices);
   if (launched) {
     if (configured != -1 && configured != *launched) {
       fail_config("{}: the launcher started {} processes, each one device; leave num_devices at -1",
@@ -93,7 +102,11 @@ std::optional<Devices> known_devices(const Config& config, std::optional<int> la
     }
     return Devices{*launched, fmt::format("the launcher started {} processes", *launched)};
   }
-  if (configured == -1) return std::nullopt;
+  if (configured == -1) return compiled_for;
+  if (compiled_for && compiled_for->count != configured) {
+    fail_config("{}: {} has {} devices{}; leave num_devices at -1", config.describe("num_devices"),
+                compiled_for->whence, compiled_for->count, slices == 1 ? "" : fmt::format(" in {} slices", slices));
+  }
   return Devices{configured, config.describe("num_devices")};
 }
 
@@ -115,17 +128,29 @@ BatchSizes divide_batch(std::int64_t global, std::int64_t accumulation, const Me
 
 }  // namespace
 
+std::int64_t resolve_slices(const Config& config) {
+  const std::int64_t configured = config.integer("num_slices");
+  const std::int64_t compiled_for = config.integer("compile_topology_num_slices");
+  if (configured != -1 && compiled_for != -1 && configured != compiled_for) {
+    fail_config("{} and {}: they disagree; set only one", config.describe("num_slices"),
+                config.describe("compile_topology_num_slices"));
+  }
+  if (configured != -1) return configured;
+  if (compiled_for != -1) return compiled_for;
+  return explicit_product(config, "dcn", configured_sizes(config, "dcn"));
+}
+
 MeshSizes resolve_mesh(const Config& config, std::optional<int> launched_devices) {
-  const bool derived = config.integer("num_slices") == -1;
-  const std::int64_t slices =
-      derived ? explicit_product(config, "dcn", configured_sizes(config, "dcn")) : config.integer("num_slices");
+  const std::int64_t slices = resolve_slices(config);
+  const char* const slices_key = config.integer("num_slices") == -1 ? "compile_topology_num_slices" : "num_slices";
+  const bool derived = config.integer(slices_key) == -1;
   const LevelSizes dcn = resolve_level(config, "dcn", slices, fmt::format("num_slices={}", slices));
   LevelSizes ici = configured_sizes(config, "ici");
-  if (const auto devices = known_devices(config, launched_devices)) {
+  if (const auto devices = known_devices(config, launched_devices, slices)) {
     if (devices->count % slices != 0) {
       const LevelSizes asked = configured_sizes(config, "dcn");
       fail_config("{}: expected a divisor of {} devices ({})",
-                  derived ? describe_level(config, "dcn", asked) : config.describe("num_slices"), devices->count,
+                  derived ? describe_level(config, "dcn", asked) : config.describe(slices_key), devices->count,
                   devices->whence);
     }
     ici = resolve_level(config, "ici", devices->count / slices, devices->whence);

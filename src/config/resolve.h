@@ -14,11 +14,16 @@ namespace maxtext {
 /// Sizes of the mesh axes data, fsdp, context, tensor (the order of mesh/mesh.h): dcn part times ici part.
 using MeshSizes = std::array<int, 4>;
 
-/// The mesh for the devices at hand: those of the launcher, else `num_devices`, else what the axes ask for.
+/// The mesh for the devices at hand: those of the launcher, else `num_devices`, else those of `compile_topology`, else
+/// what the axes ask for.
 /// A -1 (at most one per level) takes what the other axes of its level leave: in dcn the product is num_slices (-1:
-/// that of the other dcn axes), in ici it is devices / num_slices; without a launcher and without num_devices it
-/// resolves to 1. Throws ConfigError when the product is not the number of devices.
+/// that of the other dcn axes), in ici it is devices / num_slices; without a launcher, num_devices and
+/// compile_topology it resolves to 1. Throws ConfigError when the product is not the number of devices.
 MeshSizes resolve_mesh(const Config& config, std::optional<int> launched_devices = std::nullopt);
+
+/// Groups of devices that are joined by the slow network: num_slices, or compile_topology_num_slices where a topology
+/// is given, or else the product of the dcn axes. Throws ConfigError when the first two disagree.
+std::int64_t resolve_slices(const Config& config);
 
 /// The product of the axes: number of devices of the run.
 int device_count(const MeshSizes& mesh);

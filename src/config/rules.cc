@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "config/model_shape.h"
 #include "config/resolve.h"
+#include "config/xla_options.h"
 
 namespace maxtext {
 namespace {
@@ -167,9 +168,23 @@ void check_files(const Config& config) {
   check_list_of_files(config, "eval_files", resolve_eval_files(config));
 }
 
+/// What the xla engine reads and writes. Whatever the cache's key says, the native engine has none.
+void check_engine_paths(const Config& config, const EngineChoice& choice, const RuleContext& context) {
+  check_not_remote(config, "xla_plugin_path", config.text("xla_plugin_path"));
+  check_not_remote(config, "xla_dump_to", config.text("xla_dump_to"));
+  if (choice.engine == EngineKind::native) return;
+  check_not_remote(config, "jax_cache_dir", config.text("jax_cache_dir"));
+  if (!context.check_files || choice.xla.plugin_path.empty()) return;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(choice.xla.plugin_path, ignored)) {
+    fail_config("{}: no such file; expected a PJRT plugin, a shared library", config.describe("xla_plugin_path"));
+  }
+}
+
 }  // namespace
 
 void check_rules(const Config& config, const RuleContext& context) {
+  const EngineChoice choice = engine_choice(config);
   model_shape(config);
   check_parallelism(config, context);
   check_schedule(config);
@@ -178,6 +193,7 @@ void check_rules(const Config& config, const RuleContext& context) {
   check_data(config, context.only_evaluates);
   check_held_out(config);
   check_paths_are_local(config);
+  check_engine_paths(config, choice, context);
   if (context.check_files) check_files(config);
 }
 

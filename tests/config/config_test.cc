@@ -109,7 +109,7 @@ TEST(Config, NamesIgnoredKeysThatWereGiven) {
   Config config;
   config.set("scan_layers", "true", kCommandLine);
   config.set("sa_block_q", "2048", kCommandLine);
-  config.set("hardware", "cpu", {SourceKind::base_file, "base.yml:1"});
+  config.set("profiler", "xplane", {SourceKind::base_file, "base.yml:1"});
   EXPECT_THAT(config.ignored_keys_set(), ::testing::UnorderedElementsAre("scan_layers", "sa_block_q"));
 }
 
@@ -148,7 +148,7 @@ TEST(ConfigErrors, RangesAreNamed) {
 TEST(ConfigErrors, UnknownWordsListTheAllowedOnes) {
   EXPECT_EQ(set_error("remat_policy", "most"), "remat_policy=most (command line): expected full, minimal, none");
   EXPECT_THAT(set_error("dataset_type", "csv"), HasSubstr("expected synthetic, text, tokens, batches"));
-  EXPECT_THAT(set_error("dtype", "float8"), HasSubstr("expected float32"));
+  EXPECT_THAT(set_error("dtype", "float8"), HasSubstr("expected float32, bfloat16"));
   EXPECT_THAT(set_error("context_parallel_reorder_strategy", "zigzag"),
               HasSubstr("expected auto, dual_chunk_swap, striped, balanced, none"));
 }
@@ -157,9 +157,10 @@ TEST(ConfigErrors, WhatIsNotThereYetSaysSo) {
   for (const char* strategy : {"ring", "ulysses", "usp", "Ring"}) {
     EXPECT_THAT(set_error("context_parallel_strategy", strategy), HasSubstr("is not implemented yet; use all_gather"));
   }
-  EXPECT_EQ(set_error("dtype", "bfloat16"),
-            "dtype=bfloat16 (command line): bfloat16 is not implemented yet; use float32, which is what is there now");
-  EXPECT_THAT(set_error("weight_dtype", "bfloat16"), HasSubstr("not implemented yet; use float32"));
+  EXPECT_EQ(
+      set_error("weight_dtype", "bfloat16"),
+      "weight_dtype=bfloat16 (command line): bfloat16 is not implemented yet; use float32, which is what is there now");
+  EXPECT_THAT(set_error("dtype", "float16"), HasSubstr("not implemented yet; use float32, bfloat16"));
   EXPECT_THAT(set_error("remat_policy", "minimal_flash"), HasSubstr("not implemented yet; use full, minimal, none"));
   EXPECT_THAT(set_error("remat_policy", "custom"), HasSubstr("not implemented yet; use full, minimal, none"));
   EXPECT_THAT(set_error("dataset_type", "grain"), HasSubstr("not implemented yet"));
