@@ -94,7 +94,7 @@ std::optional<Devices> topology_devices(const Config& config, std::int64_t slice
 
 std::optional<Devices> known_devices(const Config& config, std::optional<int> launched, std::int64_t slices) {
   const std::int64_t configured = config.integer("num_devices");
-  const std::optional<Devices> compiled_for = topology_devices(config, slices);
+  std::optional<Devices> compiled_for = topology_devices(config, slices);
   if (launched) {
     if (configured != -1 && configured != *launched) {
       fail_config("{}: the launcher started {} processes, each one device; leave num_devices at -1",
