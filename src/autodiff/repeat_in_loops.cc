@@ -11,6 +11,12 @@ void assign(Engine& engine, const Tensor& value, const Tensor& destination) {
   engine.apply_one(Assign{}, {value, destination});
 }
 
+/// What has one iteration only is written down as it is.
+void loop(Engine& engine, const LoopRange& range, const std::function<void(std::int64_t)>& body) {
+  if (range.begin + range.step >= range.end) return body(range.begin);
+  engine.loop(range, body);
+}
+
 bool same_memory(const Tensor& a, const Tensor& b) {
   return a.storage() == b.storage() && a.byte_offset() == b.byte_offset() && a.spec().bytes() == b.spec().bytes();
 }
@@ -32,7 +38,7 @@ Tensor Repeat::forward_in_loops(Tensor x, ParameterSource& source, const RematPo
   assign(engine_, x, carried);
   x = Tensor();
   for (const LoopRange& range : loops()) {
-    engine_.loop(range, [&](std::int64_t first) {
+    loop(engine_, range, [&](std::int64_t first) {
       for (std::int64_t k = 0; k < range.step; ++k) {
         trace_forward(static_cast<int>(first + k), carried, source, policy);
       }
@@ -92,7 +98,7 @@ Tensor Repeat::backward_in_loops(Tensor cotangent, ParameterSource& source) {
   std::reverse(ranges.begin(), ranges.end());
   for (LoopRange& range : ranges) {
     range.reverse = true;
-    engine_.loop(range, [&](std::int64_t first) {
+    loop(engine_, range, [&](std::int64_t first) {
       for (std::int64_t k = range.step - 1; k >= 0; --k) trace_backward(static_cast<int>(first + k), carried, source);
     });
   }

@@ -7,7 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/cpu_environment.h"
+#include "cli/engine_environment.h"
 #include "cli/output_file.h"
 #include "config/resolve.h"
 #include "context/reorder.h"
@@ -123,7 +123,7 @@ void save_logits(const std::string& path, const std::vector<GoldenSequence>& seq
 std::vector<GoldenSequence> reference_logits(const Config& config, const ModelFiles& files,
                                              const CheckOptions& options) {
   std::vector<GoldenSequence> sequences = options.golden.empty()
-                                              ? own_logits(config, files, cpu_environment(config, false))
+                                              ? own_logits(config, files, engine_environment(config, 1, false))
                                               : read_golden_logits(options.golden);
   for (GoldenSequence& sequence : sequences) {
     sequence = shortened(std::move(sequence), options.token_size);
@@ -136,10 +136,10 @@ bool check_sequences(const Config& config, const ModelFiles& files, const std::v
                      const CheckOptions& options) {
   const Mesh mesh = model_mesh(files.shape, resolve_mesh(config));
   const ReorderStrategy reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
-  const DecodeEnvironment training = cpu_environment(config, false);
-  const DecodeEnvironment decoding = cpu_environment(config, true);
+  const DecodeEnvironment training = engine_environment(config, mesh.device_count(), false);
   CachedModelOptions cached = cached_model_options(config);
   const Mesh generation = generation_mesh(config, files.shape);
+  const DecodeEnvironment decoding = engine_environment(config, generation.device_count(), true);
   bool fits = true;
   for (const GoldenSequence& sequence : golden) {
     fmt::print("'{}', {} tokens\n", sequence.prompt, sequence.ids.size());

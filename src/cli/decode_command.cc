@@ -11,7 +11,7 @@
 #include "cli/bench/stream_read.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/cpu_environment.h"
+#include "cli/engine_environment.h"
 #include "cli/json_file.h"
 #include "inference/decode.h"
 #include "mesh/device_program.h"
@@ -188,7 +188,7 @@ int decode_command(const Arguments& arguments) {
     listener.text = [](std::size_t, const std::string& piece) { std::cout << piece << std::flush; };
     listener.finished = [](std::size_t, FinishReason) { std::cout << std::endl; };
   }
-  const DecodeReport report = decode(setup, cpu_environment(config, true), listener);
+  const DecodeReport report = decode(setup, engine_environment(config, setup.mesh.device_count(), true), listener);
   const Speeds speeds = speeds_of(report);
   if (!stream && !json_file.is_standard_output()) print_answers(setup, report);
   json_file.write(json_report(setup, report, speeds));

@@ -15,7 +15,7 @@
 #include "cli/arguments.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/cpu_environment.h"
+#include "cli/engine_environment.h"
 #include "cli/json_file.h"
 #include "config/resolve.h"
 #include "context/reorder.h"
@@ -128,13 +128,14 @@ int eval_command(const Arguments& arguments) {
   // What the loading of data logs goes there, too.
   if (file.is_standard_output()) spdlog::set_level(spdlog::level::warn);
   const MeshSizes sizes = resolve_mesh(config);
+  const Mesh mesh = model_mesh(files.shape, sizes);
   EvaluationOptions evaluation;
   evaluation.rows_per_batch = resolve_batch(config, sizes).micro;
   evaluation.reorder = parse_reorder_strategy(resolve_reorder_strategy(config));
   if (config.integer("eval_steps") > 0) evaluation.most_rows = config.integer("eval_steps") * evaluation.rows_per_batch;
   const bool keeps_tokens = !config.text("dataset_cache_directory").empty();
   const Evaluation result = evaluate(files.shape, *files.weights, keeps_tokens ? open_text(text) : open_text_once(text),
-                                     model_mesh(files.shape, sizes), evaluation, cpu_environment(config, false));
+                                     mesh, evaluation, engine_environment(config, mesh.device_count(), false));
   if (!file.is_standard_output()) print_figures(result);
   file.write(json_report(files, result));
   return 0;

@@ -1,17 +1,14 @@
 #include "cli/arguments.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/engine_environment.h"
 #include "cli/resident_memory.h"
-#include "engines/cpu/cpu_engine.h"
+#include "config/xla_options.h"
 #include "mesh/mpi_transport.h"
 #include "train/trainer.h"
 
 namespace maxtext {
 namespace {
-
-std::unique_ptr<Engine> make_cpu_engine(Communicator& communicator, int threads) {
-  return std::make_unique<CpuEngine>(CpuEngineOptions{.threads = threads}, communicator);
-}
 
 /// Rows beyond which planning a batch takes longer than the line in the log is worth.
 constexpr std::int64_t kMostPredictedRows = 1 << 14;
@@ -33,12 +30,14 @@ int train_command(const Arguments& arguments) {
   if (!command_line.parse(arguments)) return 0;
   ConfigRequest request = config_request(rest);
   TrainEnvironment environment;
-  environment.make_engine = make_cpu_engine;
-  environment.predict_memory = predict_memory;
   if (launched_by_mpi()) environment.launched_devices = launched_process_count();
   request.launched_devices = environment.launched_devices;
   const Config config = load_config(request);
   note_ignored_keys(config);
+  environment.make_engine =
+      engine_maker(config, run_setup(config, environment.launched_devices).mesh.device_count(), false);
+  // What the native engine holds is known; a plugin's memory is its own.
+  if (engine_choice(config).engine == EngineKind::native) environment.predict_memory = predict_memory;
   train(config, environment);
   return 0;
 }

@@ -52,7 +52,9 @@ Tensor CachedModel::run_prompt(const Tensor& ids, const Tensor& position_ids, co
                                    .attention = *strategy};
     return family_.layer(part_, x, parameters, constants);
   };
-  Repeat layers(engine_, static_cast<int>(shape_.layers), body);
+  // Every layer has a cache of its own: none stands for another.
+  const auto layer_count = static_cast<int>(shape_.layers);
+  Repeat layers(engine_, layer_count, std::max(layer_count, 1), body);
   InferenceParameterSource source(weights_);
   return layers.forward(embed_tokens(engine_, shape_, weights_.embedding(), ids), source, nullptr);
 }

@@ -39,7 +39,7 @@ int Decoder::layer_period() const {
 }
 
 Repeat Decoder::layers(const DeviceBatch& batch) const {
-  const LayerRopeTables tables(engine_, shape_, batch.position_ids, options_.dtype);
+  const LayerRopeTables tables(engine_, shape_, batch.position_ids, accumulation_dtype(options_.dtype));
   const auto body = [this, batch, tables](Graph& graph, Variable x, std::span<const Variable> parameters, int layer) {
     const DeviceBatch::Intervals& intervals = batch.intervals.at(layer_types_[static_cast<std::size_t>(layer)]);
     AllGatherAttention attention({.gathered_slots = graph.constant(batch.gathered_slots),

@@ -6,10 +6,11 @@
 
 namespace maxtext {
 
-ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype)
+ParameterShards::ParameterShards(Engine& engine, ModelLayout layout, DType dtype, std::optional<DType> computed)
     : engine_(engine),
       layout_(std::move(layout)),
       dtype_(dtype),
+      computed_(computed.value_or(dtype)),
       shard_index_(engine.mesh().group_rank(engine.device(), kShardAxes)) {
   const MemoryKindScope scope(engine.memory(), MemoryKind::parameters);
   for_each_stack(layout_, [&](std::size_t first, std::int64_t rows) {
@@ -68,7 +69,9 @@ void ParameterShards::gather(std::size_t index) {
   const MemoryKindScope scope(engine_.memory(), MemoryKind::gathered_parameters);
   const ParameterGroup& group = layout_.groups[index];
   GatheredGroup gathered;
-  gathered.flat = engine_.apply_one(AllGather{.axes = kShardAxes, .group_size = group.shards}, {shards_[index]});
+  Tensor shard = shards_[index];
+  if (computed_ != dtype_) shard = engine_.apply_one(Cast{.dtype = computed_}, {shard});
+  gathered.flat = engine_.apply_one(AllGather{.axes = kShardAxes, .group_size = group.shards}, {shard});
   gathered_[index] = std::move(gathered);
 }
 

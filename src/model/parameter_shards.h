@@ -17,8 +17,10 @@ struct GatheredGroup {
 
 class ParameterShards {
  public:
-  /// Allocates the shards, uninitialised. Collective.
-  ParameterShards(Engine& engine, ModelLayout layout, DType dtype = DType::float32);
+  /// Allocates the shards, uninitialised. Collective. Gathered parameters are `computed`, by default as the shards are:
+  /// bfloat16 halves what travels and what a layer takes, and the shards stay the float32 master weights.
+  ParameterShards(Engine& engine, ModelLayout layout, DType dtype = DType::float32,
+                  std::optional<DType> computed = std::nullopt);
 
   const ModelLayout& layout() const { return layout_; }
   Engine& engine() const { return engine_; }
@@ -76,6 +78,7 @@ class ParameterShards {
   Engine& engine_;
   ModelLayout layout_;
   DType dtype_;
+  DType computed_;
   int shard_index_;
   std::vector<Tensor> shards_;
   std::vector<std::optional<GatheredGroup>> gathered_;

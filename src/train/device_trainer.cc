@@ -36,7 +36,7 @@ DeviceTrainer::DeviceTrainer(TrainProcess& process, Engine& engine)
     : process_(process),
       setup_(process.setup()),
       engine_(engine),
-      parameters_(engine, model_layout(setup_.shape, setup_.mesh, engine.device())),
+      parameters_(engine, model_layout(setup_.shape, setup_.mesh, engine.device()), DType::float32, setup_.decoder.dtype),
       optimizer_(parameters_, setup_.optimizer),
       decoder_(engine, setup_.shape, setup_.attention.of_layer, setup_.decoder),
       train_step_(decoder_, parameters_, optimizer_),

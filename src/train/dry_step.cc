@@ -13,7 +13,8 @@ ContextPlan one_document_plan(const RunSetup& setup) {
 }
 
 void dry_step(const RunSetup& setup, const ContextPlan& plan, Engine& engine, const std::function<void()>& reset) {
-  ParameterShards parameters(engine, model_layout(setup.shape, setup.mesh, engine.device()));
+  ParameterShards parameters(engine, model_layout(setup.shape, setup.mesh, engine.device()), DType::float32,
+                             setup.decoder.dtype);
   Optimizer optimizer(parameters, setup.optimizer);
   Decoder decoder(engine, setup.shape, setup.attention.of_layer, setup.decoder);
   TrainStep train_step(decoder, parameters, optimizer);

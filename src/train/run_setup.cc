@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/keys.h"
 #include "config/value.h"
+#include "config/xla_options.h"
 #include "model/tensor_parallel.h"
 
 namespace maxtext {
@@ -50,6 +51,7 @@ RunSetup run_setup(const Config& config, std::optional<int> launched_devices) {
   schedule_phases(setup.schedule);
   setup.attention = layer_attention_types(setup.shape.layer_windows);
   setup.decoder.remat = remat_policy(config.text("remat_policy"));
+  if (engine_choice(config).bfloat16) setup.decoder.dtype = DType::bfloat16;
   setup.decoder.z_loss_multiplier = config.real("z_loss_multiplier");
   setup.plan.attention_types = setup.attention.types;
   setup.plan.context_parallelism = setup.mesh.size(Axis::context);

@@ -23,6 +23,9 @@ class XlaBackend {
   /// compiler's or device's words.
   virtual std::vector<std::shared_ptr<const PjrtBuffer>> run(int device, const XlaProgram& program) = 0;
 
+  /// False where programs are compiled and not run: arrays have no contents then.
+  virtual bool has_data() const { return true; }
+
   /// The device will run nothing more. Where others wait for it, they throw PeerFailure.
   virtual void leave(int device) noexcept = 0;
 };

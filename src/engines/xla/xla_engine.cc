@@ -1,6 +1,7 @@
 #include "engines/xla/xla_engine.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "engines/xla/trace.h"
@@ -73,8 +74,12 @@ std::vector<Tensor> XlaEngine::zeros_stack(std::int64_t rows, const TensorSpec& 
 }
 
 Tensor XlaEngine::input(const TensorSpec& spec, std::span<const std::byte> bytes) {
-  check_bytes("input", spec, bytes.size());
   Tensor tensor = allocate_storage(spec);
+  if (!has_data()) {
+    xla_storage(tensor).is_state = true;
+    return tensor;
+  }
+  check_bytes("input", spec, bytes.size());
   xla_storage(tensor).host.assign(bytes.begin(), bytes.end());
   return tensor;
 }
@@ -145,10 +150,14 @@ void XlaEngine::run() {
     storage->value = {};
   }
   last_program_ = std::move(program.text);
+  last_collectives_ = std::exchange(collectives_, {});
   begin_trace();
 }
 
 void XlaEngine::execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  if (const std::optional<XlaCollective> collective = collective_of(op, inputs, outputs, mesh_)) {
+    add_collective(collectives_, *collective, trace_->iterations());
+  }
   XlaContext context{trace_->writer(), mesh_, *trace_};
   std::visit([&](const auto& concrete) { trace(context, concrete, inputs, outputs); }, op);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engines/xla/xla_backend.h"
+#include "engines/xla/xla_collectives.h"
 #include "engines/xla/xla_context.h"
 #include "ops/engine.h"
 
@@ -42,14 +43,15 @@ class XlaEngine final : public Engine {
   std::vector<Tensor> allocate_shard_stack(std::int64_t rows, const TensorSpec& spec, AxisSet axes) override;
   std::vector<Tensor> zeros_stack(std::int64_t rows, const TensorSpec& spec) override;
 
-  bool has_data() const override { return true; }
+  bool has_data() const override { return backend_->has_data(); }
   const Mesh& mesh() const override { return mesh_; }
   int device() const override { return device_; }
 
   /// Runs what was traced, if anything was.
   void run();
-  /// The text of the last program that ran.
+  /// The text of the last program that ran, and the collectives in it.
   const std::string& last_program() const { return last_program_; }
+  const std::vector<XlaCollective>& last_collectives() const { return last_collectives_; }
 
  protected:
   void execute(const Op& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
@@ -67,7 +69,9 @@ class XlaEngine final : public Engine {
   std::shared_ptr<XlaBackend> backend_;
   std::shared_ptr<XlaLiveStorages> live_ = std::make_shared<XlaLiveStorages>();
   std::unique_ptr<XlaTrace> trace_;
+  std::vector<XlaCollective> collectives_;
   std::string last_program_;
+  std::vector<XlaCollective> last_collectives_;
 };
 
 }  // namespace maxtext

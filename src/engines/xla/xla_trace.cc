@@ -48,6 +48,11 @@ void XlaTrace::set_value(XlaStorage& storage, const XlaValue& value) {
   storage.changed = true;
 }
 
+std::int64_t XlaTrace::iterations() const {
+  if (!in_loop()) return 1;
+  return (loop_->range.end - 1 - loop_->range.begin) / loop_->range.step + 1;
+}
+
 XlaValue XlaTrace::loop_row(std::int64_t row) {
   const std::int64_t ahead = row - loop_->range.begin;
   if (ahead == 0) return loop_->index;

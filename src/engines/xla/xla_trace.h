@@ -45,6 +45,8 @@ class XlaTrace {
   bool in_loop() const { return loop_.has_value(); }
   /// The number of the loop whose body is being traced, 0 outside of loops.
   int loop_number() const { return loop_ ? loop_->number : 0; }
+  /// How often the program runs what is traced now.
+  std::int64_t iterations() const;
   /// Inside a loop: int32 [], the row of a stack that `row`, as the body names it, stands for in each iteration.
   XlaValue loop_row(std::int64_t row);
 
