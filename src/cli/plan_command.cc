@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/compile_report.h"
 #include "cli/json_file.h"
 #include "cli/resident_memory.h"
 #include "data/dataset_factory.h"
@@ -188,10 +189,16 @@ int plan_command(const Arguments& arguments) {
     return inputs;
   });
   const ContextPlan plan = first_batch ? first_batch_plan(data, setup) : one_document_plan(setup);
-  const Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
+  Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
   if (!file.is_standard_output()) print_report(report);
+  const EngineChoice choice = engine_choice(config);
+  if (choice.topology != nullptr) {
+    std::cout << std::flush;
+    report["compiled"] = compile_report(choice, setup, plan);
+    if (!file.is_standard_output()) print_compile_report(report["compiled"]);
+  }
   file.write(report);
-  return 0;
+  return choice.topology == nullptr || report["compiled"]["fits"].get<bool>() ? 0 : 1;
 }
 
 }  // namespace maxtext

@@ -6,8 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "engines/xla/compile_options.h"
+#include "engines/xla/pjrt_options.h"
 #include "tensor/shape.h"
 
 namespace maxtext {
@@ -36,22 +39,56 @@ class PjrtProgram {
   /// Waiting for every run is needed: programs with collectives that are queued on a CPU plugin starve its threads.
   /// Throws Error with the plugin's words.
   virtual std::vector<Results> run(const std::vector<Arguments>& arguments, const std::vector<TensorSpec>& results) = 0;
+
+  /// What PjrtClient::load makes a program of, without compiling, with the same plugin on the same kind of devices.
+  /// Throws Error with the plugin's words where it cannot.
+  virtual std::string serialized() const = 0;
 };
+
+/// What a plugin says of itself.
+struct PjrtDescription {
+  std::string platform;
+  /// The plugin's own words, with its build where it tells.
+  std::string platform_version;
+  /// "0.115".
+  std::string api_version;
+  /// "1.20.0"; empty where the plugin does not tell.
+  std::string stablehlo_version;
+  int devices = 0;
+};
+
+/// "cpu, PJRT API 0.115, StableHLO 1.20.0, 4 devices".
+std::string to_string(const PjrtDescription& description);
 
 class PjrtClient {
  public:
   /// Whether the C interface was there when this was built.
   static bool built_in();
 
-  /// Loads the plugin, for the life of the process, and makes a client with `cpu_devices` virtual devices. Throws Error
-  /// where the file is no plugin or the plugin refuses.
-  static std::unique_ptr<PjrtClient> open(const std::filesystem::path& plugin, int cpu_devices);
+  /// Loads the plugin, for the life of the process, and makes a client of it. Its log is left out, unless
+  /// TF_CPP_MIN_LOG_LEVEL is set: what fails is an Error with the plugin's words. Throws Error where the file is no
+  /// plugin, of another major version, older than what is called of it, or refuses; a GPU's or TPU's does without one.
+  static std::unique_ptr<PjrtClient> open(const std::filesystem::path& plugin, const PjrtOptions& options);
+
+  /// A client of a CPU plugin with so many virtual devices.
+  static std::unique_ptr<PjrtClient> open(const std::filesystem::path& plugin, int cpu_devices) {
+    return open(plugin, PjrtOptions{{"cpu_device_count", cpu_devices}});
+  }
 
   virtual ~PjrtClient() = default;
 
-  /// Compiles a module for `replicas` devices, one partition: replica i is addressable device i. Throws Error with the
-  /// compiler's words.
-  virtual std::unique_ptr<PjrtProgram> compile(const std::string& module_text, int replicas) = 0;
+  virtual const PjrtDescription& description() const = 0;
+
+  /// Compiles a module. Throws ConfigError for more replicas than devices, Error with the compiler's words.
+  virtual std::unique_ptr<PjrtProgram> compile(const std::string& module_text, const XlaCompileOptions& options) = 0;
+
+  /// For `replicas` devices: replica i is addressable device i.
+  std::unique_ptr<PjrtProgram> compile(const std::string& module_text, int replicas) {
+    return compile(module_text, XlaCompileOptions{.replicas = replicas, .device_ids = {}, .flags = {}});
+  }
+
+  /// A program that was serialized by the same plugin. Throws Error with the plugin's words.
+  virtual std::unique_ptr<PjrtProgram> load(std::string_view serialized) = 0;
 
   /// Copies row-major elements of `spec` to addressable device `device` (0, 1, …), and waits.
   virtual std::unique_ptr<PjrtBuffer> put(int device, const TensorSpec& spec, std::span<const std::byte> bytes) = 0;

@@ -19,15 +19,19 @@ struct Deleter {
   void operator()(PJRT_LoadedExecutable* executable) const;
   void operator()(PJRT_Executable* executable) const;
   void operator()(PJRT_Buffer* buffer) const;
+  void operator()(PJRT_TopologyDescription* topology) const;
 };
 
 template <typename T>
 using Handle = std::unique_ptr<T, Deleter>;
 
-/// Loads the plugin and initialises it. It is never unloaded. Throws Error naming the file.
+/// Loads the plugin and initialises it. It is never unloaded. Sets TF_CPP_MIN_LOG_LEVEL in the environment, to silence
+/// the plugin's log, unless it is set: so it is to be called before other threads read the environment. Throws Error,
+/// naming the file, where it is no plugin, has another major version of the interface or too little of it, or refuses.
 const PJRT_Api* load_plugin(const std::filesystem::path& plugin);
 
-/// Throws Error "what: the plugin's message" unless `error` is null. Takes the error.
+/// Throws Error "what: the first paragraph of the plugin's message", OutOfDeviceMemory for its kind, unless `error` is
+/// null. Takes the error.
 void check(const PJRT_Api* api, PJRT_Error* error, std::string_view what);
 
 /// Waits for an event and takes it. Throws Error where it carries one.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engines/xla/pjrt/buffer.h"
+#include "engines/xla/pjrt/executable.h"
 
 namespace maxtext::pjrt {
 namespace {
@@ -15,19 +16,6 @@ std::size_t replica_count(const PJRT_Api* api, PJRT_LoadedExecutable* executable
   args.executable = executable;
   check(api, api->PJRT_LoadedExecutable_AddressableDevices(&args), "devices of a program");
   return args.num_addressable_devices;
-}
-
-std::size_t result_count(const PJRT_Api* api, PJRT_LoadedExecutable* executable) {
-  PJRT_LoadedExecutable_GetExecutable_Args get{};
-  get.struct_size = PJRT_LoadedExecutable_GetExecutable_Args_STRUCT_SIZE;
-  get.loaded_executable = executable;
-  check(api, api->PJRT_LoadedExecutable_GetExecutable(&get), "results of a program");
-  const Handle<PJRT_Executable> owned(get.executable, {api});
-  PJRT_Executable_NumOutputs_Args count{};
-  count.struct_size = PJRT_Executable_NumOutputs_Args_STRUCT_SIZE;
-  count.executable = get.executable;
-  check(api, api->PJRT_Executable_NumOutputs(&count), "results of a program");
-  return count.num_outputs;
 }
 
 /// All of them, also after one failed: an event that nobody takes would leak, and a replica may still be running.
@@ -49,7 +37,8 @@ Program::Program(std::shared_ptr<PJRT_Client> client, Handle<PJRT_LoadedExecutab
     : client_(std::move(client)),
       executable_(std::move(executable)),
       replica_count_(replica_count(executable_.get_deleter().api, executable_.get())),
-      result_count_(result_count(executable_.get_deleter().api, executable_.get())) {}
+      result_count_(result_count(executable_.get_deleter().api,
+                                 executable_of(executable_.get_deleter().api, executable_.get()).get())) {}
 
 std::vector<PjrtProgram::Results> Program::run(const std::vector<Arguments>& arguments,
                                                const std::vector<TensorSpec>& results) {
@@ -75,6 +64,11 @@ std::vector<PjrtProgram::Results> Program::run(const std::vector<Arguments>& arg
     }
   }
   return outputs;
+}
+
+std::string Program::serialized() const {
+  const PJRT_Api* api = executable_.get_deleter().api;
+  return serialize(api, executable_of(api, executable_.get()).get());
 }
 
 std::vector<std::vector<Handle<PJRT_Buffer>>> Program::execute(const Lists& arguments) const {

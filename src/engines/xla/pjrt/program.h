@@ -15,6 +15,7 @@ class Program final : public PjrtProgram {
   Program(std::shared_ptr<PJRT_Client> client, Handle<PJRT_LoadedExecutable> executable);
 
   std::vector<Results> run(const std::vector<Arguments>& arguments, const std::vector<TensorSpec>& results) override;
+  std::string serialized() const override;
 
  private:
   using Lists = std::vector<std::vector<PJRT_Buffer*>>;

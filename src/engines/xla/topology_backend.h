@@ -1,0 +1,35 @@
+// Compiles programs for devices that are not there, instead of running them: what a step costs on a pod is known before
+// one is hired. Arrays have shapes only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engines/xla/pjrt_topology.h"
+#include "engines/xla/xla_backend.h"
+
+namespace maxtext {
+
+class TopologyBackend final : public XlaBackend {
+ public:
+  /// Programs of `replicas` devices. Throws ConfigError where the topology has fewer.
+  TopologyBackend(std::unique_ptr<PjrtTopology> topology, int replicas, XlaFlags flags);
+
+  std::shared_ptr<const PjrtBuffer> put(int device, const TensorSpec& spec, std::span<const std::byte> bytes) override;
+  /// Compiles. Throws Error with the compiler's words, also where the program does not fit.
+  std::vector<std::shared_ptr<const PjrtBuffer>> run(int device, const XlaProgram& program) override;
+  bool has_data() const override { return false; }
+  void leave(int /*device*/) noexcept override {}
+
+  /// The last program; null before the first.
+  const CompiledProgram* compiled() const { return compiled_.get(); }
+  /// What a program can use of each device; 0 where the plugin does not tell.
+  std::int64_t device_memory_bytes() const { return topology_->devices().front().memory_bytes; }
+
+ private:
+  std::unique_ptr<PjrtTopology> topology_;
+  XlaCompileOptions options_;
+  std::unique_ptr<CompiledProgram> compiled_;
+};
+
+}  // namespace maxtext
