@@ -31,6 +31,12 @@ inline std::vector<float> read_floats(Engine& engine, const Tensor& tensor) {
   return values;
 }
 
+inline std::vector<double> read_doubles(Engine& engine, const Tensor& tensor) {
+  std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
+  engine.read(tensor, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
 /// Different, smooth values.
 inline std::vector<float> some_values(std::int64_t count, double phase) {
   std::vector<float> result(static_cast<std::size_t>(count));
@@ -47,8 +53,8 @@ class XlaOpsOnPlugin : public ::testing::Test {
     runtime_ = std::make_shared<XlaRuntime>(PjrtClient::open(plugin_path(), 1), 1);
   }
 
-  /// The results of `program` on the xla engine are those on the cpu engine.
-  void expect_equal(const std::function<std::vector<Tensor>(Engine&)>& program) {
+  /// The results of `program`, float32 or float64, on the xla engine are those on the cpu engine.
+  void expect_equal(const std::function<std::vector<Tensor>(Engine&)>& program, double tolerance = 1e-5) {
     ThreadTransport transport{Mesh(kOneDevice)};
     const std::unique_ptr<Communicator> communicator = transport.communicator(0);
     CpuEngine cpu({.threads = 1}, *communicator);
@@ -57,8 +63,12 @@ class XlaOpsOnPlugin : public ::testing::Test {
     const std::vector<Tensor> actual = program(xla);
     ASSERT_EQ(actual.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(
-          all_close(read_floats(xla, actual[i]), read_floats(cpu, expected[i]), 1e-5, fmt::format("result {}", i)));
+      const std::string name = fmt::format("result {}", i);
+      if (expected[i].dtype() == DType::float64) {
+        EXPECT_TRUE(all_close(read_doubles(xla, actual[i]), read_doubles(cpu, expected[i]), tolerance, name));
+      } else {
+        EXPECT_TRUE(all_close(read_floats(xla, actual[i]), read_floats(cpu, expected[i]), tolerance, name));
+      }
     }
   }
 

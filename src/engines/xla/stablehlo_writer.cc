@@ -29,6 +29,15 @@ std::string signature(std::initializer_list<const XlaValue*> operands, const Ten
   return fmt::format(" : ({}) -> {}", types, type_text(result));
 }
 
+/// What a reduction of nothing is.
+double reduction_start(std::string_view op, DType dtype) {
+  if (op != "maximum" && op != "minimum") return 0;
+  using Limits = std::numeric_limits<std::int32_t>;
+  if (dtype == DType::int32) return op == "maximum" ? Limits::min() : Limits::max();
+  const double infinity = std::numeric_limits<double>::infinity();
+  return op == "maximum" ? -infinity : infinity;
+}
+
 /// The region of a reducing collective or a scatter.
 std::string combiner(std::string_view op, DType dtype) {
   const std::string type = type_text({{}, dtype});
@@ -229,8 +238,7 @@ XlaValue StableHloWriter::reduce(std::string_view op, const XlaValue& x, std::ve
     const bool falls = std::binary_search(dimensions.begin(), dimensions.end(), static_cast<std::int64_t>(i));
     if (!falls) result.shape.push_back(x.spec.shape[i]);
   }
-  const double start = op == "maximum" ? -std::numeric_limits<double>::infinity() : 0;
-  const XlaValue initial = constant({{}, x.spec.dtype}, start);
+  const XlaValue initial = constant({{}, x.spec.dtype}, reduction_start(op, x.spec.dtype));
   return emit(result, fmt::format("stablehlo.reduce({} init: {}) applies stablehlo.{} across dimensions = {}{}", x.name,
                                   initial.name, op, list_text(dimensions), signature({&x, &initial}, result)));
 }

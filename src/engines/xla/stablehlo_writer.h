@@ -40,7 +40,8 @@ class StableHloWriter {
   /// The index along `dimension`.
   XlaValue iota(const TensorSpec& spec, std::int64_t dimension);
 
-  /// Elementwise, operands of one type: "add", "subtract", "multiply", "divide", "maximum", "and".
+  /// Elementwise, operands of one type: "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum",
+  /// "and".
   XlaValue binary(std::string_view op, const XlaValue& a, const XlaValue& b);
   /// Elementwise: "exponential", "log", "rsqrt", "cosine", "sine", "tanh", "logistic", "negate".
   XlaValue unary(std::string_view op, const XlaValue& x);
@@ -73,7 +74,8 @@ class StableHloWriter {
   /// unless asked not to; this asks.
   XlaValue dot(const XlaValue& lhs, const XlaValue& rhs, const DotDimensions& dimensions,
                std::optional<DType> result = std::nullopt);
-  /// "add" (from 0) or "maximum" (from −∞) over `dimensions`, which fall away.
+  /// "add" (from 0), "maximum" or "minimum" over `dimensions`, which fall away; an infinity or the last int32 stands
+  /// for the maximum or minimum of nothing.
   XlaValue reduce(std::string_view op, const XlaValue& x, std::vector<std::int64_t> dimensions);
 
   /// Collectives among the replicas of each group, along dimension 0.
