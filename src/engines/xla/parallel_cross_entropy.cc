@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "engines/xla/loss_sums.h"
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -49,19 +50,6 @@ Merged merge(StableHloWriter& writer, const XlaValue& statistics, const XlaValue
   return merged;
 }
 
-/// [Σ w·nll, Σ w·z] in double.
-XlaValue weighted_sums(StableHloWriter& writer, const XlaValue& weight, const XlaValue& nll, const XlaValue& lse,
-                       double z_multiplier) {
-  const XlaValue wide = writer.convert(weight, DType::float64);
-  const XlaValue wide_lse = writer.convert(lse, DType::float64);
-  const XlaValue z = scaled(writer, z_multiplier, writer.binary("multiply", wide_lse, wide_lse));
-  std::vector<XlaValue> parts;
-  for (const XlaValue& x : {writer.convert(nll, DType::float64), z}) {
-    parts.push_back(writer.reshape(writer.reduce("add", writer.binary("multiply", wide, x), {0}), {1}));
-  }
-  return writer.concatenate(parts, 0);
-}
-
 }  // namespace
 
 void trace(XlaContext& context, const LogitStatistics& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
@@ -95,7 +83,7 @@ void trace(XlaContext& context, const CrossEntropyFromStatistics& op, XlaInputs 
   const XlaValue lse =
       writer.select(counts, writer.binary("add", writer.unary("log", merged.sum), merged.maximum), zero);
   const XlaValue nll = writer.select(counts, writer.binary("subtract", lse, merged.target_logit), zero);
-  context.store(outputs[0], weighted_sums(writer, weight, nll, lse, op.z_loss_multiplier));
+  context.store(outputs[0], weighted_loss_sums(writer, weight, nll, lse, op.z_loss_multiplier));
   context.store(outputs[1], writer.convert(nll, DType::float32));
   if (!op.with_gradient) return;
 
