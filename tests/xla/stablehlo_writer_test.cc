@@ -53,7 +53,12 @@ TEST(StableHloWriter, LiteralsKeepEveryBit) {
     EXPECT_EQ(std::stod(literal(value, DType::float64)), value);
   }
   EXPECT_EQ(literal(-std::numeric_limits<double>::infinity(), DType::float32), "0xFF800000");
+  EXPECT_EQ(literal(-std::numeric_limits<double>::infinity(), DType::bfloat16), "0xFF80");
+  EXPECT_EQ(literal(-std::numeric_limits<double>::infinity(), DType::float16), "0xFC00");
+  EXPECT_EQ(literal(std::numeric_limits<double>::infinity(), DType::float64), "0x7FF0000000000000");
+  EXPECT_EQ(literal(std::numeric_limits<double>::quiet_NaN(), DType::bfloat16), "0x7FC0");
   EXPECT_EQ(literal(7, DType::int32), "7");
+  EXPECT_THROW(literal(std::numeric_limits<double>::infinity(), DType::int32), Error);
   EXPECT_THROW(literal(0.5, DType::int32), Error);
 }
 

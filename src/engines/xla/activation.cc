@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "engines/xla/rounding.h"
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -47,17 +48,17 @@ ActivationValue activate(StableHloWriter& writer, Activation activation, const X
 }  // namespace
 
 void trace(XlaContext& context, const GatedActivation& op, XlaInputs inputs, XlaOutputs outputs) {
-  const XlaValue activated = activate(context.writer, op.activation, context.load(inputs[0])).value;
-  context.store(outputs[0], context.writer.binary("multiply", activated, context.load(inputs[1])));
+  const XlaValue activated = activate(context.writer, op.activation, load_wide(context, inputs[0])).value;
+  store_rounded(context, outputs[0], context.writer.binary("multiply", activated, load_wide(context, inputs[1])));
 }
 
 void trace(XlaContext& context, const GatedActivationBackward& op, XlaInputs inputs, XlaOutputs outputs) {
   StableHloWriter& writer = context.writer;
-  const XlaValue dy = context.load(inputs[0]);
-  const ActivationValue gate = activate(writer, op.activation, context.load(inputs[1]));
-  const XlaValue dy_up = writer.binary("multiply", dy, context.load(inputs[2]));
-  context.store(outputs[0], writer.binary("multiply", dy_up, gate.derivative));
-  context.store(outputs[1], writer.binary("multiply", dy, gate.value));
+  const XlaValue dy = load_wide(context, inputs[0]);
+  const ActivationValue gate = activate(writer, op.activation, load_wide(context, inputs[1]));
+  const XlaValue dy_up = writer.binary("multiply", dy, load_wide(context, inputs[2]));
+  store_rounded(context, outputs[0], writer.binary("multiply", dy_up, gate.derivative));
+  store_rounded(context, outputs[1], writer.binary("multiply", dy, gate.value));
 }
 
 }  // namespace maxtext

@@ -1,24 +1,27 @@
 #include <numeric>
 #include <vector>
 
+#include "engines/xla/rounding.h"
 #include "engines/xla/trace.h"
 
 namespace maxtext {
 
+/// One operation rounds once in any dtype.
 void trace(XlaContext& context, const Add& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
   context.store(outputs[0], context.writer.binary("add", context.load(inputs[0]), context.load(inputs[1])));
 }
 
 void trace(XlaContext& context, const Scale& op, XlaInputs inputs, XlaOutputs outputs) {
-  const XlaValue factor = context.writer.constant(inputs[0].spec(), op.factor);
-  context.store(outputs[0], context.writer.binary("multiply", context.load(inputs[0]), factor));
+  const XlaValue x = load_wide(context, inputs[0]);
+  store_rounded(context, outputs[0], context.writer.binary("multiply", x, context.writer.constant(x.spec, op.factor)));
 }
 
 void trace(XlaContext& context, const SoftCap& op, XlaInputs inputs, XlaOutputs outputs) {
   StableHloWriter& writer = context.writer;
-  const XlaValue cap = writer.constant(inputs[0].spec(), op.cap);
-  const XlaValue tangent = writer.unary("tanh", writer.binary("divide", context.load(inputs[0]), cap));
-  context.store(outputs[0], writer.binary("multiply", cap, tangent));
+  const XlaValue x = load_wide(context, inputs[0]);
+  const XlaValue cap = writer.constant(x.spec, op.cap);
+  const XlaValue tangent = writer.unary("tanh", writer.binary("divide", x, cap));
+  store_rounded(context, outputs[0], writer.binary("multiply", cap, tangent));
 }
 
 void trace(XlaContext& context, const MaskRows& /*op*/, XlaInputs inputs, XlaOutputs outputs) {

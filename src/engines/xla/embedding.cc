@@ -1,6 +1,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engines/xla/rounding.h"
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -35,11 +36,10 @@ XlaValue masked(StableHloWriter& writer, const TableRows& rows, const XlaValue& 
 
 }  // namespace
 
-void trace(XlaContext& context, const Embedding& op, XlaInputs inputs, XlaOutputs outputs) {
-  require_computed_dtype(op.name, inputs[0], outputs[0]);
+void trace(XlaContext& context, const Embedding& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
   const TableRows rows = table_rows(context, inputs[1], inputs, 2, inputs[0].dim(0));
   const XlaValue found = context.writer.gather_rows(context.load(inputs[0]), rows.rows);
-  context.store(outputs[0], masked(context.writer, rows, found));
+  store_rounded(context, outputs[0], masked(context.writer, rows, found));
 }
 
 void trace(XlaContext& context, const EmbeddingBackward& op, XlaInputs inputs, XlaOutputs outputs) {

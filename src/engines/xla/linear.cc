@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "engines/xla/rounding.h"
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -17,40 +18,36 @@ std::int64_t last(const Tensor& tensor) { return std::ssize(tensor.shape()) - 1;
 /// Adds to the gradient that is there, or stores.
 void store_gradient(XlaContext& context, const Tensor& destination, const Tensor& output, bool accumulate,
                     const XlaValue& gradient) {
-  const XlaValue wide = context.writer.convert(gradient, destination.dtype());
-  context.store(output, accumulate ? context.writer.binary("add", context.load(destination), wide) : wide);
+  context.store(output, accumulate ? context.writer.binary("add", context.load(destination), gradient) : gradient);
 }
 
 }  // namespace
 
-void require_computed_dtype(std::string_view op, const Tensor& parameter, const Tensor& output) {
-  if (parameter.dtype() == output.dtype()) return;
-  fail("{}: the xla spike computes in the dtype of its parameters; {} would have to be {}", op,
-       to_string(parameter.spec()), dtype_name(output.dtype()));
-}
-
-void trace(XlaContext& context, const Linear& op, XlaInputs inputs, XlaOutputs outputs) {
-  require_computed_dtype(op.name, inputs[1], outputs[0]);
+/// Operands are multiplied as they are, except that a weight as it is stored is widened to float32 activations.
+void trace(XlaContext& context, const Linear& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
   StableHloWriter& writer = context.writer;
-  XlaValue y = writer.dot(context.load(inputs[0]), context.load(inputs[1]),
-                          {.lhs_contracting = {last(inputs[0])}, .rhs_contracting = {1}});
+  const DType dtype = accumulation_dtype(inputs[0].dtype());
+  XlaValue y = writer.dot(context.load(inputs[0]), writer.convert(context.load(inputs[1]), inputs[0].dtype()),
+                          {.lhs_contracting = {last(inputs[0])}, .rhs_contracting = {1}}, dtype);
   if (inputs.size() == 3) {
-    y = writer.binary("add", y, writer.broadcast(context.load(inputs[2]), y.spec.shape, {last(outputs[0])}));
+    const XlaValue bias = writer.convert(context.load(inputs[2]), dtype);
+    y = writer.binary("add", y, writer.broadcast(bias, y.spec.shape, {last(outputs[0])}));
   }
-  context.store(outputs[0], y);
+  store_rounded(context, outputs[0], y);
 }
 
 void trace(XlaContext& context, const LinearBackwardInput& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
   XlaValue dx = context.writer.dot(context.load(inputs[0]), context.load(inputs[1]),
-                                   {.lhs_contracting = {last(inputs[0])}, .rhs_contracting = {0}});
-  if (inputs.size() == 3) dx = context.writer.binary("add", context.load(inputs[2]), dx);
-  context.store(outputs[0], dx);
+                                   {.lhs_contracting = {last(inputs[0])}, .rhs_contracting = {0}},
+                                   accumulation_dtype(inputs[0].dtype()));
+  if (inputs.size() == 3) dx = context.writer.binary("add", load_wide(context, inputs[2]), dx);
+  store_rounded(context, outputs[0], dx);
 }
 
 void trace(XlaContext& context, const LinearBackwardWeight& op, XlaInputs inputs, XlaOutputs outputs) {
   const std::vector<std::int64_t> rows = row_dimensions(inputs[0]);
   const XlaValue dw = context.writer.dot(context.load(inputs[0]), context.load(inputs[1]),
-                                         {.lhs_contracting = rows, .rhs_contracting = rows});
+                                         {.lhs_contracting = rows, .rhs_contracting = rows}, inputs[2].dtype());
   store_gradient(context, inputs[2], outputs[0], op.accumulate, dw);
 }
 

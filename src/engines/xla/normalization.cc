@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "engines/xla/rounding.h"
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -26,7 +27,7 @@ Norm normalise(XlaContext& context, const Tensor& x, const Tensor& weight, doubl
   Norm norm;
   norm.rows.resize(x.shape().size() - 1);
   std::iota(norm.rows.begin(), norm.rows.end(), 0);
-  norm.x = writer.convert(context.load(x), dtype);
+  norm.x = load_wide(context, x);
   norm.weight = writer.broadcast(writer.convert(context.load(weight), dtype), x.shape(), {std::ssize(norm.rows)});
   if (weight_offset != 0) {
     norm.weight = writer.binary("add", norm.weight, writer.constant(norm.weight.spec, weight_offset));
@@ -40,26 +41,24 @@ Norm normalise(XlaContext& context, const Tensor& x, const Tensor& weight, doubl
 }  // namespace
 
 void trace(XlaContext& context, const RmsNorm& op, XlaInputs inputs, XlaOutputs outputs) {
-  require_computed_dtype(op.name, inputs[1], outputs[0]);
   StableHloWriter& writer = context.writer;
   const Norm norm = normalise(context, inputs[0], inputs[1], op.epsilon, op.weight_offset);
   const XlaValue y = writer.binary("multiply", writer.binary("multiply", norm.x, norm.inverse_rms), norm.weight);
-  context.store(outputs[0], writer.convert(y, outputs[0].dtype()));
+  store_rounded(context, outputs[0], y);
 }
 
 void trace(XlaContext& context, const RmsNormBackward& op, XlaInputs inputs, XlaOutputs outputs) {
   StableHloWriter& writer = context.writer;
   const Norm norm = normalise(context, inputs[1], inputs[2], op.epsilon, op.weight_offset);
-  const XlaValue dy = writer.convert(context.load(inputs[0]), norm.x.spec.dtype);
+  const XlaValue dy = load_wide(context, inputs[0]);
   const XlaValue normed = writer.binary("multiply", norm.x, norm.inverse_rms);
   const XlaValue g = writer.binary("multiply", dy, norm.weight);
   // dx = r·(g − x̂·mean(g·x̂)) with x̂ = x·r.
   const XlaValue projection =
       writer.binary("multiply", normed, row_mean(writer, writer.binary("multiply", g, normed), norm.rows));
   const XlaValue dx = writer.binary("multiply", norm.inverse_rms, writer.binary("subtract", g, projection));
-  context.store(outputs[0], writer.convert(dx, outputs[0].dtype()));
-  const XlaValue dw =
-      writer.convert(writer.reduce("add", writer.binary("multiply", dy, normed), norm.rows), outputs[1].dtype());
+  store_rounded(context, outputs[0], dx);
+  const XlaValue dw = writer.reduce("add", writer.binary("multiply", dy, normed), norm.rows);
   context.store(outputs[1], op.accumulate ? writer.binary("add", context.load(inputs[3]), dw) : dw);
 }
 

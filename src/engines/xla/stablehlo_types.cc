@@ -1,11 +1,32 @@
 #include "engines/xla/stablehlo_types.h"
 
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 
 namespace maxtext {
+namespace {
+
+struct SpecialPatterns {
+  std::string_view nan;
+  std::string_view infinity;
+  std::string_view minus_infinity;
+};
+
+SpecialPatterns special_patterns(DType floating) {
+  switch (floating) {
+    case DType::float64:
+      return {"0x7FF8000000000000", "0x7FF0000000000000", "0xFFF0000000000000"};
+    case DType::bfloat16:
+      return {"0x7FC0", "0x7F80", "0xFF80"};
+    case DType::float16:
+      return {"0x7E00", "0x7C00", "0xFC00"};
+    default:
+      return {"0x7FC00000", "0x7F800000", "0xFF800000"};
+  }
+}
+
+}  // namespace
 
 std::string_view element_type(DType dtype) {
   switch (dtype) {
@@ -43,17 +64,14 @@ bool is_floating(DType dtype) {
 
 std::string literal(double value, DType dtype) {
   if (!is_floating(dtype)) {
-    if (value != std::trunc(value)) fail("{} is not a literal of dtype {}", value, dtype_name(dtype));
+    // NaN differs from itself; an infinity is no fraction.
+    if (value != std::trunc(value) || std::isinf(value))
+      fail("{} is not a literal of dtype {}", value, dtype_name(dtype));
     return fmt::format("{}", static_cast<std::int64_t>(value));
   }
   if (std::isfinite(value)) return fmt::format("{:.17e}", value);
-  if (dtype == DType::float32) {
-    return std::isnan(value) ? "0x7FC00000" : (value > 0 ? "0x7F800000" : "0xFF800000");
-  }
-  if (dtype == DType::float64) {
-    return std::isnan(value) ? "0x7FF8000000000000" : (value > 0 ? "0x7FF0000000000000" : "0xFFF0000000000000");
-  }
-  fail("{} is not a literal of dtype {}", value, dtype_name(dtype));
+  const SpecialPatterns patterns = special_patterns(dtype);
+  return std::string(std::isnan(value) ? patterns.nan : (value > 0 ? patterns.infinity : patterns.minus_infinity));
 }
 
 std::string list_text(std::span<const std::int64_t> values) {

@@ -20,8 +20,8 @@ std::string type_text(const TensorSpec& spec);
 /// True for the floating-point dtypes.
 bool is_floating(DType dtype);
 
-/// A number as an element of `dtype`, round-trip exact; infinities and NaN as bit patterns of float32 or float64.
-/// Throws Error for a fraction in an integer dtype and for an infinity in another dtype.
+/// A number as an element of `dtype`, round-trip exact; infinities and NaN as bit patterns. Throws Error for a
+/// fraction, an infinity or NaN in an integer dtype.
 std::string literal(double value, DType dtype);
 
 /// "[0, 2, 1]".

@@ -41,9 +41,9 @@ class StableHloWriter {
   XlaValue iota(const TensorSpec& spec, std::int64_t dimension);
 
   /// Elementwise, operands of one type: "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum",
-  /// "and".
+  /// "and"; of integers also "shift_left", "shift_right_arithmetic".
   XlaValue binary(std::string_view op, const XlaValue& a, const XlaValue& b);
-  /// Elementwise: "exponential", "log", "rsqrt", "cosine", "sine", "tanh", "logistic", "negate".
+  /// Elementwise: "exponential", "log", "sqrt", "rsqrt", "cosine", "sine", "tanh", "logistic", "negate".
   XlaValue unary(std::string_view op, const XlaValue& x);
   /// -> boolean: "EQ", "NE", "LT", "LE", "GT", "GE".
   XlaValue compare(std::string_view direction, const XlaValue& a, const XlaValue& b);

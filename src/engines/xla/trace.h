@@ -34,6 +34,7 @@ void trace(XlaContext& context, const Assign& op, XlaInputs inputs, XlaOutputs o
 void trace(XlaContext& context, const Fill& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Slice& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const Concat& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const SumOfSquares& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const LinearCrossEntropy& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const LogitStatistics& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const CrossEntropyFromStatistics& op, XlaInputs inputs, XlaOutputs outputs);
@@ -42,10 +43,9 @@ void trace(XlaContext& context, const AttentionBackward& op, XlaInputs inputs, X
 void trace(XlaContext& context, const AllGather& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const ReduceScatter& op, XlaInputs inputs, XlaOutputs outputs);
 void trace(XlaContext& context, const AllReduce& op, XlaInputs inputs, XlaOutputs outputs);
-
-/// Throws Error unless a parameter has the dtype of the op's output: the spike does not widen weights as they are
-/// stored.
-void require_computed_dtype(std::string_view op, const Tensor& parameter, const Tensor& output);
+void trace(XlaContext& context, const ClipFactor& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const AdamW& op, XlaInputs inputs, XlaOutputs outputs);
+void trace(XlaContext& context, const Sgd& op, XlaInputs inputs, XlaOutputs outputs);
 
 /// Reshape, View and collectives of one device are views and never get here.
 template <typename T>
