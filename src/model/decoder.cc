@@ -58,9 +58,10 @@ Variable Decoder::embed(Variable table, const DeviceBatch& batch) const {
   Graph& graph = table.graph();
   const Variable ids = graph.constant(batch.input_ids);
   const bool cut = engine_.mesh().size(kTensorAxes) > 1;
-  const Variable rows =
+  Variable rows =
       cut ? leave_tensor(embedding(table, ids, graph.constant(first_vocabulary_row(engine_, shape_))), "embedding")
           : embedding(table, ids);
+  if (rows.spec().dtype != options_.dtype) rows = cast(rows, options_.dtype);
   return shape_.embedding_scale == 1 ? rows : scale(rows, shape_.embedding_scale);
 }
 
@@ -148,6 +149,7 @@ Tensor Decoder::final_hidden(ParameterShards& parameters, const DeviceBatch& bat
   if (shape_.layers > 0) parameters.prefetch(parameters.layout().layer_group(0));
   Tensor x = embed_tokens(engine_, shape_, parameters.acquire(ModelLayout::kEmbedding).parameters[0], batch.input_ids);
   parameters.release(ModelLayout::kEmbedding);
+  if (x.dtype() != options_.dtype) x = engine_.apply_one(Cast{.dtype = options_.dtype}, {x});
   LayerParameterSource source(parameters, {parameters.layout().head_group(), head_weight(parameters).first});
   x = layers(batch).forward(std::move(x), source, nullptr);
   const Tensor norm = parameters.acquire(parameters.layout().head_group()).parameters[0];
