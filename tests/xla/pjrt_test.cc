@@ -1,13 +1,16 @@
 // The PJRT client: buffers on devices, programs over them, what wrong use and broken plugins say.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "engines/xla/pjrt_client.h"
+#include "xla/error_of.h"
 #include "xla/plugin.h"
 
 namespace maxtext::testing {
@@ -15,15 +18,6 @@ namespace {
 
 const TensorSpec kMatrix{{2, 3}, DType::float32};
 const TensorSpec kTransposed{{3, 2}, DType::float32};
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 /// One client for all tests: a plugin wants to be loaded once.
 class Pjrt : public ::testing::Test {
@@ -145,6 +139,81 @@ TEST_F(Pjrt, WrongUseIsNamed) {
   const std::string too_few = error_of([&] { program->run({{}}, {kMatrix}); });
   EXPECT_TRUE(too_few.starts_with("running a program: ")) << too_few;
 }
+
+TEST_F(Pjrt, MoreReplicasThanDevicesAreRefused) {
+  EXPECT_EQ(error_of([] { client_->compile(kTransposeAndSum, 3); }), "a mesh of 3 devices, but the plugin has 2");
+  EXPECT_EQ(error_of([] { client_->compile(kTransposeAndSum, 0); }), "xla: a program for 0 replicas");
+}
+
+TEST_F(Pjrt, DeviceIdsDecideWhichDeviceAReplicaIsOn) {
+  const std::unique_ptr<PjrtProgram> program =
+      client_->compile(kDoubleDonated, XlaCompileOptions{.replicas = 1, .device_ids = {1}, .flags = {}});
+  const std::unique_ptr<PjrtBuffer> argument = put(1, kMatrix, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(read(*program->run({{argument.get()}}, {kMatrix}).at(0).at(0)), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+  const std::unique_ptr<PjrtBuffer> elsewhere = put(0, kMatrix, {1, 2, 3, 4, 5, 6});
+  EXPECT_THROW(program->run({{elsewhere.get()}}, {kMatrix}), Error);
+}
+
+TEST_F(Pjrt, FlagsReachTheCompiler) {
+  const auto compile = [](const XlaFlags& flags) {
+    return client_->compile(kTransposeAndSum, XlaCompileOptions{.replicas = 2, .device_ids = {}, .flags = flags});
+  };
+  EXPECT_NO_THROW(compile({{"xla_cpu_enable_fast_math", false}, {"xla_dump_to", std::string()}}));
+  const std::string unknown = error_of([&] { compile({{"xla_no_such_flag", true}}); });
+  EXPECT_NE(unknown.find("xla_no_such_flag"), std::string::npos) << unknown;
+}
+
+TEST_F(Pjrt, SerializedProgramsRunWithoutBeingCompiledAgain) {
+  const std::string bytes = client_->compile(kTransposeAndSum, 2)->serialized();
+  const std::unique_ptr<PjrtProgram> program = client_->load(bytes);
+  const std::unique_ptr<PjrtBuffer> first = put(0, kMatrix, {1, 2, 3, 4, 5, 6});
+  const std::unique_ptr<PjrtBuffer> second = put(1, kMatrix, {10, 20, 30, 40, 50, 60});
+  const std::vector<PjrtProgram::Results> results =
+      program->run({{first.get()}, {second.get()}}, {kTransposed, kMatrix});
+  EXPECT_EQ(read(*results.at(1).at(0)), (std::vector<float>{10, 40, 20, 50, 30, 60}));
+  EXPECT_EQ(read(*results.at(1).at(1)), (std::vector<float>{11, 22, 33, 44, 55, 66}));
+  const std::string broken = error_of([&] { client_->load("not a program"); });
+  EXPECT_TRUE(broken.starts_with("loading a compiled program: ")) << broken;
+}
+
+TEST_F(Pjrt, DescribesThePlugin) {
+  const PjrtDescription& description = client_->description();
+  EXPECT_EQ(description.platform, "cpu");
+  EXPECT_EQ(description.devices, 2);
+  EXPECT_TRUE(description.api_version.starts_with("0.")) << description.api_version;
+  EXPECT_EQ(std::ranges::count(description.stablehlo_version, '.'), 2) << description.stablehlo_version;
+  EXPECT_EQ(to_string(PjrtDescription{"cpu", "", "0.115", "1.20.0", 4}),
+            "cpu, PJRT API 0.115, StableHLO 1.20.0, 4 devices");
+  EXPECT_EQ(to_string(PjrtDescription{"tpu", "", "0.81", "", 1}), "tpu, PJRT API 0.81, 1 device");
+}
+
+/// Opens a plugin with a fault.
+class PjrtBrokenPlugin : public ::testing::TestWithParam<std::pair<std::string, std::string>> {
+ protected:
+  void SetUp() override {
+    if (!PjrtClient::built_in()) GTEST_SKIP() << "built without the header of the PJRT C interface";
+    ::setenv("MAXTEXT_TEST_PLUGIN_FAULT", GetParam().first.c_str(), 1);
+  }
+  void TearDown() override { ::unsetenv("MAXTEXT_TEST_PLUGIN_FAULT"); }
+};
+
+TEST_P(PjrtBrokenPlugin, IsNamedWithItsFault) {
+  const std::string file = MAXTEXT_FAKE_PJRT_PLUGIN;
+  const std::string expected = fmt::format(fmt::runtime(GetParam().second), fmt::arg("file", file));
+  const std::string error = error_of([&] { PjrtClient::open(file, 1); });
+  EXPECT_TRUE(error.starts_with(expected)) << error;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, PjrtBrokenPlugin,
+    ::testing::Values(
+        std::pair("null", "{file} is no PJRT plugin: its GetPjrtApi returns nothing"),
+        std::pair("major", "PJRT plugin {file} has version 7.81 of the interface, but maxtext was built for 0.x"),
+        std::pair("old",
+                  "PJRT plugin {file} is too old: its interface, version 0.81, lacks functions that maxtext calls"),
+        std::pair("initialize", "PJRT plugin {file} refuses to start: the words of the plugin"),
+        std::pair("client", "PJRT plugin {file} finds no devices: the words of the plugin")),
+    [](const auto& instance) { return instance.param.first; });
 
 }  // namespace
 }  // namespace maxtext::testing

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "engines/xla/compile_options.h"
 
 namespace maxtext {
 namespace {
@@ -81,12 +80,6 @@ TEST(StableHloWriter, RefusesWhatDoesNotFit) {
   EXPECT_THROW(writer.unary("log", argument({2}, DType::int32)), Error);
   EXPECT_THROW(writer.reduce_scatter(argument({3}), {{0, 1}}), Error);
   EXPECT_THROW(writer.scatter_add_rows(x, argument({4}, DType::int32), argument({4, 2})), Error);
-}
-
-/// The bytes that protobuf's own encoder gives: field 3 {4: replicas, 5: 1}.
-TEST(CompileOptions, AreProtobuf) {
-  EXPECT_EQ(compile_options(1), std::string("\x1a\x04\x20\x01\x28\x01"));
-  EXPECT_EQ(compile_options(256), std::string("\x1a\x05\x20\x80\x02\x28\x01"));
 }
 
 TEST(StableHloWriter, WritesLoopsWithTheirRegions) {

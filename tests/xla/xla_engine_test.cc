@@ -9,19 +9,11 @@
 
 #include "base/error.h"
 #include "mesh/device_program.h"
+#include "xla/error_of.h"
 #include "xla/ops_on_plugin.h"
 
 namespace maxtext::testing {
 namespace {
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 class XlaEngineOnPlugin : public XlaOpsOnPlugin {
  protected:
