@@ -36,7 +36,8 @@ class VocabularyParallelCrossEntropy {
         first_row_(first_row),
         group_size_(engine.mesh().size(kTensorAxes)),
         tokens_(inputs[2].elements()),
-        chunk_(cross_entropy_chunk_tokens(loss.chunk_tokens, weight_.dim(0), dtype_size(weight_.dtype()),
+        chunk_(cross_entropy_chunk_tokens(loss.chunk_tokens, weight_.dim(0),
+                                          dtype_size(accumulation_dtype(weight_.dtype())),
                                           loss.with_gradient ? 2 : 1)) {
     if (!loss.with_gradient) return;
     dweight_ = inputs[5];
@@ -69,7 +70,7 @@ class VocabularyParallelCrossEntropy {
 
   Chunk begin(std::int64_t first) const {
     Chunk chunk{.first = first, .tokens = std::min(chunk_, tokens_ - first), .logits = {}, .statistics = {}};
-    chunk.logits = engine_.apply_one(Linear{}, {part(hidden_, chunk), weight_});
+    chunk.logits = engine_.apply_one(Linear{.wide_result = true}, {part(hidden_, chunk), weight_});
     if (loss_.softcap > 0) {
       chunk.logits = engine_.apply_one(SoftCap{.cap = loss_.softcap, .in_place = true}, {chunk.logits});
     }
@@ -91,7 +92,13 @@ class VocabularyParallelCrossEntropy {
     const std::vector<Tensor> outputs = engine_.apply(op, inputs);
     sums_ = sums_.defined() ? engine_.apply_one(Add{.in_place = true}, {sums_, outputs[0]}) : outputs[0];
     nll_.push_back(outputs[1]);
-    if (loss_.with_gradient) add_gradients(chunk, outputs[2]);
+    if (loss_.with_gradient) add_gradients(chunk, rounded(outputs[2]));
+  }
+
+  /// In the dtype of hidden states, as the gradient's products want both operands.
+  Tensor rounded(const Tensor& dlogits) const {
+    if (dlogits.dtype() == hidden_.dtype()) return dlogits;
+    return engine_.apply_one(Cast{hidden_.dtype()}, {dlogits});
   }
 
   void add_gradients(const Chunk& chunk, const Tensor& dlogits) {

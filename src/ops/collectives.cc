@@ -13,7 +13,7 @@ void check_group(std::string_view name, int group_size, InputSpecs inputs) {
 /// Sums travel in one message of one element type.
 void check_reducible(std::string_view name, InputSpecs inputs) {
   const DType dtype = inputs[0].dtype;
-  require_shape(dtype == DType::float32 || dtype == DType::float64, name, inputs, "reduces float32 or float64 only");
+  require_floating(dtype, name, inputs);
   for (const TensorSpec& spec : inputs) require_shape(spec.dtype == dtype, name, inputs, "inputs must have one dtype");
 }
 

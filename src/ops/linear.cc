@@ -34,7 +34,9 @@ std::vector<OutputSpec> Linear::infer(InputSpecs inputs) const {
     require_shape(bias.shape == Shape{out} && (bias.dtype == inputs[0].dtype || bias.dtype == stored), name, inputs,
                   "bias must be [O] in the dtype of x or of weight");
   }
-  return {{.spec = with_last(inputs[0], out)}};
+  TensorSpec y = with_last(inputs[0], out);
+  if (wide_result) y.dtype = accumulation_dtype(y.dtype);
+  return {{.spec = y}};
 }
 
 double Linear::flops(InputSpecs inputs) const { return product_flops(inputs[0], inputs[1]); }

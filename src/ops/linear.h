@@ -13,9 +13,11 @@ namespace maxtext {
 /// widened exactly, and products and sums are float32; x is not rounded. A row's result depends on that row only, bit
 /// for bit, whatever the number of rows or threads. An engine made for decoding (CpuEngineOptions::fast_few_rows) has
 /// two ways to multiply, which round differently: one for 1 to 16 rows, one for more. There the law holds among calls
-/// of 1 to 16 rows, and among calls of more.
+/// of 1 to 16 rows, and among calls of more. With `wide_result` y is in the accumulation dtype, not rounded: the logits
+/// of bfloat16 hidden states.
 struct Linear {
   static constexpr std::string_view name = "linear";
+  bool wide_result = false;
   std::vector<OutputSpec> infer(InputSpecs inputs) const;
   double flops(InputSpecs inputs) const;
 };

@@ -15,6 +15,8 @@ TEST(ShapeRules, Linear) {
             "linear(float32[2, 4], float32[7, 5]): expected x [..., I] and weight [O, I]");
   EXPECT_EQ(specs(Linear{}, {f32({2, 5}), bf16({7, 5}), bf16({7})}), (std::vector{f32({2, 7})}));
   EXPECT_EQ(specs(Linear{}, {f32({2, 5}), f16({7, 5}), f32({7})}), (std::vector{f32({2, 7})}));
+  EXPECT_EQ(specs(Linear{.wide_result = true}, {bf16({2, 5}), bf16({7, 5})}), (std::vector{f32({2, 7})}));
+  EXPECT_EQ(specs(Linear{.wide_result = true}, {f64({2, 5}), f64({7, 5})}), (std::vector{f64({2, 7})}));
   EXPECT_THAT(refusal(Linear{}, {f64({2, 5}), bf16({7, 5})}), HasSubstr("one dtype"));
   EXPECT_THAT(refusal(Linear{}, {bf16({2, 5}), f32({7, 5})}), HasSubstr("one dtype"));
   EXPECT_THAT(refusal(Linear{}, {bf16({2, 5}), f16({7, 5})}), HasSubstr("one dtype"));
@@ -171,7 +173,8 @@ TEST(ShapeRules, CollectivesAndOptimizers) {
   EXPECT_EQ(specs(AllGather{Axis::context, 3}, {i32({2}), bf16({4})}), (std::vector{i32({3, 2}), bf16({3, 4})}));
   EXPECT_EQ(specs(ReduceScatter{Axis::context, 3}, {f32({3, 2})}), (std::vector{f32({2})}));
   EXPECT_THAT(refusal(ReduceScatter{Axis::context, 3}, {f32({6})}), HasSubstr("the first dimension"));
-  EXPECT_THAT(refusal(AllReduce{Axis::context, 3}, {bf16({6})}), HasSubstr("float32 or float64"));
+  EXPECT_EQ(specs(AllReduce{Axis::context, 3}, {bf16({6})}), (std::vector{bf16({6})}));
+  EXPECT_THAT(refusal(AllReduce{Axis::context, 3}, {i32({6})}), HasSubstr("floating-point"));
   EXPECT_THAT(refusal(AllReduce{Axis::context, 3}, {f32({6}), f64({1})}), HasSubstr("one dtype"));
   EXPECT_TRUE(infer(AllReduce{Axis::context, 1}, std::vector{f32({6})})[0].view);
   EXPECT_THAT(refusal(AdamW{}, {f32({6}), f32({6}), f32({6}), f32({5}), f32({3}), f32({2})}), HasSubstr("shards"));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/parallel_cross_entropy.h"
 #include "xla/ops_on_plugin.h"
 
 namespace maxtext::testing {
@@ -163,32 +164,40 @@ TEST_F(XlaBfloat16OnPlugin, EmbeddingsGradientIsSummedInFloat32) {
   });
 }
 
-TEST_F(XlaBfloat16OnPlugin, CrossEntropy) {
+/// (hidden, weight, targets, target weights, inverse denominator, destination) of ten tokens; one has weight 0 and NaN.
+std::vector<Tensor> loss_inputs(const Maker& make) {
+  Engine& engine = make.engine();
+  std::vector<float> hidden = some_values(80, 0);
+  hidden[20] = std::numeric_limits<float>::quiet_NaN();
+  return {make({10, 8}, hidden),
+          make({11, 8}, 1),
+          input_of<std::int32_t>(engine, {10}, {0, 10, -1, 3, 5, 5, 7, 2, 1, 9}),
+          input_of<float>(engine, {10}, {1, 0.5F, 0, 1, 1, 1, 2, 1, 1, 0.25F}),
+          input_of<float>(engine, {}, {0.125F}),
+          input_of<float>(engine, {11, 8}, some_values(88, 2))};
+}
+
+TEST_F(XlaBfloat16OnPlugin, CrossEntropyOfAWholeVocabularyAndOfParts) {
   for (const double softcap : {0.0, 2.0}) {
-    const Program program = [&](const Maker& make) -> std::vector<Tensor> {
+    const LinearCrossEntropy op{.chunk_tokens = 4, .z_loss_multiplier = 1e-2, .softcap = softcap, .accumulate = false};
+    const auto outputs_of = [&](const Maker& make, bool parts) {
       Engine& engine = make.engine();
-      std::vector<float> hidden = some_values(80, 0);
-      hidden[20] = std::numeric_limits<float>::quiet_NaN();
-      const std::vector<Tensor> inputs = {make({10, 8}, hidden),
-                                          make({11, 8}, 1),
-                                          input_of<std::int32_t>(engine, {10}, {0, 10, -1, 3, 5, 5, 7, 2, 1, 9}),
-                                          input_of<float>(engine, {10}, {1, 0.5F, 0, 1, 1, 1, 2, 1, 1, 0.25F}),
-                                          input_of<float>(engine, {}, {0.125F}),
-                                          input_of<float>(engine, {11, 8}, some_values(88, 2))};
-      std::vector<Tensor> outputs = engine.apply(
-          LinearCrossEntropy{.chunk_tokens = 4, .z_loss_multiplier = 1e-2, .softcap = softcap, .accumulate = false},
-          inputs);
+      const std::vector<Tensor> inputs = loss_inputs(make);
+      std::vector<Tensor> outputs =
+          parts ? vocabulary_parallel_cross_entropy(engine, op, inputs, input_of<std::int32_t>(engine, {}, {0}))
+                : engine.apply(op, inputs);
       outputs[0] = engine.apply_one(Cast{DType::float32}, {outputs[0]});
       return outputs;
     };
-    // The loss is float32 throughout. Gradients of logits are rounded for the products, and dhidden once more.
-    const auto loss = [&](const Maker& make) {
-      std::vector<Tensor> outputs = program(make);
-      outputs.resize(2);
-      return outputs;
-    };
-    expect_close(loss);
-    expect_close(program, 2 * kRoundedOnce, kRoundedOnce);
+    for (const bool parts : {false, true}) {
+      // The loss is float32 throughout. Gradients of logits are rounded for the products, and dhidden once more.
+      expect_close([&](const Maker& make) {
+        std::vector<Tensor> outputs = outputs_of(make, parts);
+        outputs.resize(2);
+        return outputs;
+      });
+      expect_close([&](const Maker& make) { return outputs_of(make, parts); }, 2 * kRoundedOnce, kRoundedOnce);
+    }
   }
 }
 

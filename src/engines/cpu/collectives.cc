@@ -6,7 +6,11 @@
 namespace maxtext {
 namespace {
 
-ElementType element_of(DType dtype) { return dtype == DType::float64 ? ElementType::float64 : ElementType::float32; }
+ElementType element_of(std::string_view op, DType dtype) {
+  if (dtype == DType::float32) return ElementType::float32;
+  if (dtype == DType::float64) return ElementType::float64;
+  fail("{}: the cpu engine reduces float32 and float64, not {}", op, dtype_name(dtype));
+}
 
 /// One message for all inputs. `counts[i]` elements of input i per member. Blocks, not storages, are kept alive: a
 /// storage owns the handle of the collective that fills it.
@@ -68,7 +72,7 @@ void run(CpuContext& context, const ReduceScatter& op, Inputs inputs, Outputs ou
   CollectiveRequest request;
   request.kind = CollectiveKind::reduce_scatter;
   request.axes = op.axes;
-  request.element = element_of(inputs[0].dtype());
+  request.element = element_of(op.name, inputs[0].dtype());
   start(context, std::move(request), inputs, outputs);
 }
 
@@ -76,7 +80,7 @@ void run(CpuContext& context, const AllReduce& op, Inputs inputs, Outputs output
   CollectiveRequest request;
   request.kind = CollectiveKind::all_reduce;
   request.axes = op.axes;
-  request.element = element_of(inputs[0].dtype());
+  request.element = element_of(op.name, inputs[0].dtype());
   request.reduce = op.reduce;
   start(context, std::move(request), inputs, outputs);
 }
