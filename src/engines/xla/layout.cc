@@ -20,4 +20,14 @@ void trace(XlaContext& context, const Concat& op, XlaInputs inputs, XlaOutputs o
   context.store(outputs[0], context.writer.concatenate(parts, op.axis));
 }
 
+void trace(XlaContext& context, const Transpose& op, XlaInputs inputs, XlaOutputs outputs) {
+  const std::vector<std::int64_t> permutation(op.permutation.begin(), op.permutation.end());
+  context.store(outputs[0], context.writer.transpose(context.load(inputs[0]), permutation));
+}
+
+/// An index that is none of a row's is moved to the nearest row: a program cannot fail at its data.
+void trace(XlaContext& context, const Take& /*op*/, XlaInputs inputs, XlaOutputs outputs) {
+  context.store(outputs[0], context.writer.gather_rows(context.load(inputs[0]), context.load(inputs[1])));
+}
+
 }  // namespace maxtext

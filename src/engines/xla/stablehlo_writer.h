@@ -69,6 +69,12 @@ class StableHloWriter {
   /// table with rows [ids..., ...] added at ids.
   XlaValue scatter_add_rows(const XlaValue& table, const XlaValue& ids, const XlaValue& rows);
 
+  /// base with `updates` written where the rows of `places` [..., n] say, one integer for each of n ascending
+  /// `dimensions` of base: updates is [places' first dimensions..., base's other dimensions...]. Places outside of base
+  /// are dropped; none may occur twice.
+  XlaValue scatter_replace(const XlaValue& base, const XlaValue& places, const std::vector<std::int64_t>& dimensions,
+                           const XlaValue& updates);
+
   /// A product, accumulated and returned in `result`, by default the dtype of lhs and rhs; bfloat16 operands with a
   /// float32 result are multiplied as they are and summed in float32. Compilers for TPU multiply float32 in bfloat16
   /// unless asked not to; this asks.
