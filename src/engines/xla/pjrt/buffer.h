@@ -11,7 +11,7 @@ namespace maxtext::pjrt {
 class Buffer final : public PjrtBuffer {
  public:
   /// Keeps the client alive. `spec` is what the buffer holds.
-  Buffer(std::shared_ptr<PJRT_Client> client, Handle<PJRT_Buffer> buffer, TensorSpec spec);
+  Buffer(std::shared_ptr<PJRT_Client> client, Handle<PJRT_Buffer> buffer, const TensorSpec& spec);
 
   const TensorSpec& spec() const override { return spec_; }
   void read(std::span<std::byte> destination) const override;
