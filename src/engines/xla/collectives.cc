@@ -1,5 +1,6 @@
 // Coalesced collectives: the inputs travel joined to one [P, n] or [n] array, so that the program has as many
-// collectives as the plan counts.
+// collectives as the plan counts. A single one travels as a flat array: one of two dimensions would be stored in tiles
+// and copied from and to its flat form.
 #include "engines/xla/trace.h"
 
 namespace maxtext {
@@ -32,11 +33,21 @@ void split(XlaContext& context, const XlaValue& joined, std::int64_t rows, XlaOu
 }  // namespace
 
 void trace(XlaContext& context, const AllGather& op, XlaInputs inputs, XlaOutputs outputs) {
+  if (inputs.size() == 1) {
+    const XlaValue flat = context.writer.reshape(context.load(inputs[0]), {inputs[0].elements()});
+    const XlaValue all = context.writer.all_gather(flat, context.groups(op.axes));
+    return context.store(outputs[0], context.writer.reshape(all, outputs[0].shape()));
+  }
   const XlaValue mine = join(context, op.name, inputs, 1);
   split(context, context.writer.all_gather(mine, context.groups(op.axes)), op.group_size, outputs);
 }
 
 void trace(XlaContext& context, const ReduceScatter& op, XlaInputs inputs, XlaOutputs outputs) {
+  if (inputs.size() == 1) {
+    const XlaValue flat = context.writer.reshape(context.load(inputs[0]), {inputs[0].elements()});
+    const XlaValue mine = context.writer.reduce_scatter(flat, context.groups(op.axes));
+    return context.store(outputs[0], context.writer.reshape(mine, outputs[0].shape()));
+  }
   const XlaValue all = join(context, op.name, inputs, op.group_size);
   split(context, context.writer.reduce_scatter(all, context.groups(op.axes)), 1, outputs);
 }

@@ -57,7 +57,7 @@ void trace(XlaContext& context, const Sgd& op, XlaInputs inputs, XlaOutputs outp
 /// Reshape, View and collectives of one device are views and never get here.
 template <typename T>
 void trace(XlaContext& /*context*/, const T& op, XlaInputs /*inputs*/, XlaOutputs /*outputs*/) {
-  fail("the xla spike does not know op {}", op.name);
+  fail("the xla engine has no way to trace {}", op.name);
 }
 
 }  // namespace maxtext

@@ -69,6 +69,9 @@ XlaValue XlaContext::load(const Tensor& tensor) const {
     const XlaValue row = load_row(trace, place);
     return writer.reshape(part_of(writer, row, place.first, tensor.elements()), tensor.shape());
   }
+  if (const XlaValue part = trace.part(storage, first_element(tensor), tensor.elements()); part.defined()) {
+    return writer.reshape(part, tensor.shape());
+  }
   const XlaValue value = trace.value(storage);
   if (tensor.elements() == value.spec.elements()) return writer.reshape(value, tensor.shape());
   return writer.reshape(part_of(writer, value, first_element(tensor), tensor.elements()), tensor.shape());
@@ -91,6 +94,7 @@ void XlaContext::store(const Tensor& tensor, const XlaValue& value) const {
     trace.set_value(storage, value);
     return;
   }
+  if (trace.set_part(storage, first_element(tensor), value)) return;
   trace.set_value(storage, with_part(writer, trace.value(storage), first_element(tensor), value));
 }
 

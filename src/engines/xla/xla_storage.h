@@ -50,6 +50,10 @@ class XlaStorage final : public Storage, public std::enable_shared_from_this<Xla
 
   /// What it holds now, in the shape of spec(); undefined before the program's first use of it.
   XlaValue value;
+  /// In place of `value`, where memory that nothing was known of was written to part by part: the parts, by their first
+  /// element, in the shapes in which they were written. A gradient that is written and read as the matrix that it is
+  /// never has to be cut out of a flat buffer, which accelerators store in another layout.
+  std::map<std::int64_t, XlaValue> parts;
   /// The program has written to it.
   bool changed = false;
   /// The loop inside whose body it was made; 0 outside of loops.

@@ -11,6 +11,47 @@ constexpr TensorSpec index_spec() { return {{}, DType::int32}; }
 
 }  // namespace
 
+bool XlaTrace::is_fresh(const XlaStorage& storage) const {
+  return !storage.value.defined() && storage.buffer == nullptr && storage.host.empty() && !storage.is_state &&
+         !storage.is_stack && storage.made_in_loop == loop_number();
+}
+
+XlaValue XlaTrace::part(XlaStorage& storage, std::int64_t first, std::int64_t elements) {
+  if (!is_fresh(storage)) return {};
+  const auto found = storage.parts.find(first);
+  if (found == storage.parts.end() || found->second.spec.elements() != elements) return {};
+  return found->second;
+}
+
+bool XlaTrace::set_part(XlaStorage& storage, std::int64_t first, const XlaValue& value) {
+  if (!is_fresh(storage)) return false;
+  const std::int64_t end = first + value.spec.elements();
+  for (const auto& [begin, part] : storage.parts) {
+    const bool apart = end <= begin || begin + part.spec.elements() <= first;
+    const bool same = begin == first && part.spec.elements() == value.spec.elements();
+    if (!apart && !same) return false;
+  }
+  storage.parts[first] = value;
+  storage.changed = true;
+  return true;
+}
+
+void XlaTrace::join_parts(XlaStorage& storage) {
+  std::vector<XlaValue> pieces;
+  std::int64_t end = 0;
+  const auto zeros_until = [&](std::int64_t first) {
+    if (first > end) pieces.push_back(writer_.constant({{first - end}, storage.spec().dtype}, 0));
+  };
+  for (const auto& [first, part] : storage.parts) {
+    zeros_until(first);
+    pieces.push_back(writer_.reshape(part, {part.spec.elements()}));
+    end = first + part.spec.elements();
+  }
+  zeros_until(storage.spec().elements());
+  storage.parts.clear();
+  storage.value = writer_.reshape(writer_.concatenate(pieces, 0), storage.spec().shape);
+}
+
 XlaValue XlaTrace::value_outside_of_loops(XlaStorage& storage) {
   if (storage.value.defined()) return storage.value;
   const bool has_contents = storage.buffer != nullptr || !storage.host.empty();
@@ -37,6 +78,7 @@ void XlaTrace::enter_loop(XlaStorage& storage) {
 XlaValue XlaTrace::value(XlaStorage& storage) {
   if (!in_loop() && storage.made_in_loop != 0) fail("xla: a tensor of a loop's body is used after the loop");
   if (in_loop()) enter_loop(storage);
+  if (!storage.parts.empty()) join_parts(storage);
   const XlaValue value = storage.value.defined() ? storage.value : value_outside_of_loops(storage);
   return value.defined() ? value : writer_.constant(storage.spec(), 0);
 }
@@ -44,6 +86,7 @@ XlaValue XlaTrace::value(XlaStorage& storage) {
 void XlaTrace::set_value(XlaStorage& storage, const XlaValue& value) {
   if (!in_loop() && storage.made_in_loop != 0) fail("xla: a tensor of a loop's body is written to after the loop");
   if (in_loop()) enter_loop(storage);
+  storage.parts.clear();
   storage.value = writer_.reshape(value, storage.spec().shape);
   storage.changed = true;
 }
@@ -59,10 +102,14 @@ XlaValue XlaTrace::loop_row(std::int64_t row) {
   return writer_.binary("add", loop_->index, writer_.constant(index_spec(), static_cast<double>(ahead)));
 }
 
-void XlaTrace::loop(const XlaLoopRange& range, const XlaLiveStorages& live,
+void XlaTrace::loop(const XlaLoopRange& range, XlaLiveStorages& live,
                     const std::function<void(std::int64_t)>& body) {
   if (in_loop()) fail("xla: loops do not nest");
   if (range.begin >= range.end) return;
+  // What the body might use has to be whole before it: inside, joining it would be out of sight behind the loop.
+  for (const auto& [number, storage] : live.by_number) {
+    if (!storage->parts.empty()) join_parts(*storage);
+  }
   loop_.emplace(Loop{.number = ++loops_,
                      .range = range,
                      .index = writer_.block_argument(index_spec()),
@@ -88,7 +135,9 @@ void XlaTrace::loop(const XlaLoopRange& range, const XlaLiveStorages& live,
   }
   // What the body made cannot be read any more, also where somebody still holds it.
   for (const auto& [number, storage] : live.by_number) {
-    if (storage->made_in_loop == loop_->number) storage->value = {};
+    if (storage->made_in_loop != loop_->number) continue;
+    storage->value = {};
+    storage->parts.clear();
   }
   close_loop(condition, condition_lines, next, std::move(body_lines));
 }
@@ -130,13 +179,14 @@ void XlaTrace::close_loop(const XlaValue& condition, const std::string& conditio
   }
 }
 
-XlaProgram XlaTrace::finish(const XlaLiveStorages& live, int replicas) {
+XlaProgram XlaTrace::finish(XlaLiveStorages& live, int replicas) {
   XlaProgram program;
   std::vector<std::string> names;
   std::vector<std::string> types;
   std::map<std::int64_t, std::size_t> result_of;
   for (const auto& [number, storage] : live.by_number) {
     if (!storage->changed || storage->made_in_loop != 0) continue;
+    if (!storage->parts.empty()) join_parts(*storage);
     result_of.emplace(number, names.size());
     names.push_back(storage->value.name);
     types.push_back(type_text(storage->spec()));

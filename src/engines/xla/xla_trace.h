@@ -42,6 +42,11 @@ class XlaTrace {
   /// `value`, of the storage's elements, is what it holds from here on.
   void set_value(XlaStorage& storage, const XlaValue& value);
 
+  /// The same of `elements` from `first` on, where they can be kept as a part of their own: undefined, or false, where
+  /// they cannot.
+  XlaValue part(XlaStorage& storage, std::int64_t first, std::int64_t elements);
+  bool set_part(XlaStorage& storage, std::int64_t first, const XlaValue& value);
+
   bool in_loop() const { return loop_.has_value(); }
   /// The number of the loop whose body is being traced, 0 outside of loops.
   int loop_number() const { return loop_ ? loop_->number : 0; }
@@ -52,11 +57,11 @@ class XlaTrace {
 
   /// Traces `body(range.begin)`, which stands for all iterations, as one loop. Storages made outside that it writes to
   /// are carried from iteration to iteration; what it makes is gone after it. Loops do not nest.
-  void loop(const XlaLoopRange& range, const XlaLiveStorages& live, const std::function<void(std::int64_t)>& body);
+  void loop(const XlaLoopRange& range, XlaLiveStorages& live, const std::function<void(std::int64_t)>& body);
 
   /// The program that leaves all changed storages of `live` as its results, in their order, for `replicas` devices.
   /// Arguments that are overwritten are donated.
-  XlaProgram finish(const XlaLiveStorages& live, int replicas);
+  XlaProgram finish(XlaLiveStorages& live, int replicas);
 
  private:
   struct Argument {
@@ -80,6 +85,10 @@ class XlaTrace {
   };
 
   XlaValue value_outside_of_loops(XlaStorage& storage);
+  /// Whether nothing is known of it but parts that were written in the scope that is traced now.
+  bool is_fresh(const XlaStorage& storage) const;
+  /// Joins the parts, with zeros between them.
+  void join_parts(XlaStorage& storage);
   void enter_loop(XlaStorage& storage);
   void close_loop(const XlaValue& condition, const std::string& condition_lines, const XlaValue& next,
                   std::string body_lines);
