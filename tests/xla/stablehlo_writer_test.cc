@@ -110,6 +110,24 @@ TEST(StableHloWriter, WritesLoopsWithTheirRegions) {
   EXPECT_EQ(last[0].name, "%8#1");
 }
 
+TEST(StableHloWriter, ScatterChecksPlacesAndUpdates) {
+  StableHloWriter writer;
+  const XlaValue base = writer.constant({{2, 3, 5}, DType::float32}, 0);
+  const XlaValue places = writer.constant({{4, 2}, DType::int32}, 0);
+  const XlaValue updates = writer.constant({{4, 3}, DType::float32}, 1);
+  EXPECT_EQ(writer.scatter_replace(base, places, {0, 2}, updates).spec, base.spec);
+  EXPECT_NE(writer.body().find("update_window_dims = [1], inserted_window_dims = [0, 2], "
+                               "scatter_dims_to_operand_dims = [0, 2], index_vector_dim = 1"),
+            std::string::npos)
+      << writer.body();
+  EXPECT_EQ(error_of([&] {
+              writer.scatter_replace(base, places, {0, 1}, updates);
+            }),
+            "StableHLO scatter(float32[2, 3, 5], int32[4, 2], float32[4, 3]): the updates should be float32[4, 5]");
+  EXPECT_EQ(error_of([&] { writer.scatter_replace(base, places, {0}, updates); }),
+            "StableHLO scatter(float32[2, 3, 5], int32[4, 2], float32[4, 3]): expected one integer per dimension [0]");
+}
+
 TEST(StableHloWriter, RefusesLoopsWhoseValuesChangeTheirType) {
   StableHloWriter writer;
   const XlaValue x = argument({4});

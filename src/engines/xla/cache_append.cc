@@ -106,7 +106,7 @@ class BoxWriter {
   XlaValue shifted(const XlaValue& rows, const XlaValue& row) const {
     std::vector<std::int64_t> heads_first = {0, 2, 1};
     if (rows.spec.shape.size() == 4) heads_first.push_back(3);
-    const XlaValue turned = writer_.transpose(rows, heads_first);
+    XlaValue turned = writer_.transpose(rows, heads_first);
     if (rows_ == 1) return turned;
     TensorSpec margin = turned.spec;
     margin.shape[2] = size_;

@@ -169,7 +169,7 @@ class Decode {
   /// int32 [B, tile]: the position that lies in each slot. In a ring the newest one that does, or a negative one.
   XlaValue positions(const XlaValue& slot) const {
     const Shape shape{s_.batch, s_.tile};
-    const XlaValue slots = writer_.broadcast(slot, shape, {1});
+    XlaValue slots = writer_.broadcast(slot, shape, {1});
     if (!op_.ring) return slots;
     const XlaValue newest = writer_.broadcast(writer_.binary("subtract", length_, integer(1, {s_.batch})), shape, {0});
     const XlaValue capacity = integer(s_.capacity, shape);
