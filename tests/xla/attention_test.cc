@@ -9,6 +9,7 @@
 
 #include "engines/xla/attention_tiles.h"
 #include "xla/ops_on_plugin.h"
+#include "xla/traced_text.h"
 
 namespace maxtext::testing {
 namespace {
@@ -258,9 +259,7 @@ TEST_F(XlaAttention, Bfloat16SumsInFloat32) {
 
 /// The program that an engine traces, on no device.
 std::string traced_text(const Case& c) {
-  XlaEngine engine(kOneDevice, 0);
-  forward_and_backward(engine, c);
-  return engine.module_text();
+  return testing::traced_text([&](Engine& engine) { return forward_and_backward(engine, c); });
 }
 
 /// The elements of the largest tensor that `text` names.

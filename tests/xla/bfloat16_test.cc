@@ -51,15 +51,13 @@ class XlaBfloat16OnPlugin : public XlaOpsOnPlugin {
     ThreadTransport transport{Mesh(kOneDevice)};
     const std::unique_ptr<Communicator> communicator = transport.communicator(0);
     CpuEngine cpu({.threads = 1}, *communicator);
-    XlaEngine xla(kOneDevice, 0);
+    XlaEngine xla(kOneDevice, 0, runtime_);
     const std::vector<Tensor> expected = program(Maker(cpu, DType::float32));
     const std::vector<Tensor> actual = program(Maker(xla, DType::bfloat16));
     std::vector<Tensor> floats;
     for (const Tensor& tensor : actual) {
       floats.push_back(tensor.dtype() == DType::float32 ? tensor : xla.apply_one(Cast{DType::float32}, {tensor}));
-      xla.add_result(floats.back());
     }
-    run_replicas(*client_, std::vector<XlaEngine*>{&xla});
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double tolerance = actual[i].dtype() == DType::bfloat16 ? rounded : exact;
       const Tensor wanted =
@@ -205,15 +203,13 @@ TEST_F(XlaOpsOnPlugin, InfinitiesOf16Bits) {
   const auto filled = [](Engine& engine, DType dtype, double value) {
     return engine.apply_one(Cast{DType::float32}, {engine.apply_one(Fill{{{3}, dtype}, value}, {})});
   };
-  XlaEngine xla(kOneDevice, 0);
+  XlaEngine xla(kOneDevice, 0, runtime_);
   const double infinity = std::numeric_limits<double>::infinity();
   std::vector<Tensor> results;
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
     results.push_back(filled(xla, dtype, -infinity));
     results.push_back(filled(xla, dtype, infinity));
   }
-  for (const Tensor& result : results) xla.add_result(result);
-  run_replicas(*client_, std::vector<XlaEngine*>{&xla});
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto expected = static_cast<float>(i % 2 == 0 ? -infinity : infinity);
     EXPECT_EQ(read_floats(xla, results[i]), std::vector<float>(3, expected));

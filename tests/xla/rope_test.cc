@@ -24,11 +24,9 @@ class XlaRopeOnPlugin : public XlaOpsOnPlugin {
       const double angle = positions[static_cast<std::size_t>(p)] * op.inverse_frequencies[static_cast<std::size_t>(i)];
       return op.attention_factor * (sine ? std::sin(angle) : std::cos(angle));
     };
-    XlaEngine xla(kOneDevice, 0);
+    XlaEngine xla(kOneDevice, 0, runtime_);
     const std::vector<Tensor> tables =
         xla.apply(op, std::vector<Tensor>{input_of<std::int32_t>(xla, {1, count}, positions)});
-    for (const Tensor& table : tables) xla.add_result(table);
-    run_replicas(*client_, std::vector<XlaEngine*>{&xla});
     for (const bool sine : {false, true}) {
       const std::vector<float> actual = read_floats(xla, tables[sine ? 1 : 0]);
       double worst = 0;
@@ -41,7 +39,7 @@ class XlaRopeOnPlugin : public XlaOpsOnPlugin {
       }
       EXPECT_LE(worst, 3e-7 * op.attention_factor) << (sine ? "sine" : "cosine");
     }
-    EXPECT_EQ(xla.module_text().find("f64"), std::string::npos);
+    EXPECT_EQ(xla.last_program().find("f64"), std::string::npos);
   }
 };
 
