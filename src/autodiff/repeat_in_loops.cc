@@ -34,7 +34,7 @@ std::vector<LoopRange> Repeat::loops() const {
 Tensor Repeat::forward_in_loops(Tensor x, ParameterSource& source, const RematPolicy* policy) {
   recorded_in_loops_.clear();
   stacks_.clear();
-  const Tensor carried = engine_.allocate(x.spec());
+  Tensor carried = engine_.allocate(x.spec());
   assign(engine_, x, carried);
   x = Tensor();
   for (const LoopRange& range : loops()) {
@@ -91,7 +91,7 @@ void Repeat::store(int index, LoopIteration& recorded) {
 }
 
 Tensor Repeat::backward_in_loops(Tensor cotangent, ParameterSource& source) {
-  const Tensor carried = engine_.allocate(cotangent.spec());
+  Tensor carried = engine_.allocate(cotangent.spec());
   assign(engine_, cotangent, carried);
   cotangent = Tensor();
   std::vector<LoopRange> ranges = loops();

@@ -23,12 +23,11 @@ class TextBackend final : public XlaBackend {
     return results;
   }
   bool has_data() const override { return false; }
-  void leave(int) noexcept override {}
 
  private:
   class ShapeOnly final : public PjrtBuffer {
    public:
-    explicit ShapeOnly(TensorSpec spec) : spec_(std::move(spec)) {}
+    explicit ShapeOnly(const TensorSpec& spec) : spec_(spec) {}
     const TensorSpec& spec() const override { return spec_; }
     void read(std::span<std::byte>) const override {}
 

@@ -142,6 +142,17 @@ TEST_F(XlaEngineOnPlugin, AProgramThatDependsOnTheDeviceIsFound) {
             "dense<1.00000000000000000e+00> : tensor<2xf32>`");
 }
 
+TEST_F(XlaEngineOnPlugin, DevicesComeAgainAfterTheyLeft) {
+  const auto runtime = std::make_shared<XlaRuntime>(PjrtClient::open(plugin_path(), 2), 2);
+  for (int round = 0; round < 20; ++round) {
+    run_two(runtime, [](XlaEngine& engine) {
+      const Tensor x = input_of<float>(engine, {2}, {1, 2});
+      EXPECT_EQ(read_floats(engine, engine.apply_one(Scale{.factor = 2}, {x})), (std::vector<float>{2, 4}));
+    });
+  }
+  EXPECT_EQ(runtime->compiled_programs(), 1);
+}
+
 TEST_F(XlaEngineOnPlugin, ADeviceThatFailsDoesNotLeaveTheOthersWaiting) {
   const auto runtime = std::make_shared<XlaRuntime>(PjrtClient::open(plugin_path(), 2), 2);
   EXPECT_EQ(error_of([&] {

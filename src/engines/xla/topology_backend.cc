@@ -9,7 +9,7 @@ namespace {
 
 class ShapeOnly final : public PjrtBuffer {
  public:
-  explicit ShapeOnly(TensorSpec spec) : spec_(std::move(spec)) {}
+  explicit ShapeOnly(const TensorSpec& spec) : spec_(spec) {}
   const TensorSpec& spec() const override { return spec_; }
   void read(std::span<std::byte> destination) const override {
     std::fill(destination.begin(), destination.end(), std::byte{0});

@@ -19,7 +19,6 @@ class TopologyBackend final : public XlaBackend {
   /// Compiles. Throws Error with the compiler's words, also where the program does not fit.
   std::vector<std::shared_ptr<const PjrtBuffer>> run(int device, const XlaProgram& program) override;
   bool has_data() const override { return false; }
-  void leave(int /*device*/) noexcept override {}
 
   /// The last program; null before the first.
   const CompiledProgram* compiled() const { return compiled_.get(); }

@@ -26,8 +26,10 @@ class XlaBackend {
   /// False where programs are compiled and not run: arrays have no contents then.
   virtual bool has_data() const { return true; }
 
-  /// The device will run nothing more. Where others wait for it, they throw PeerFailure.
-  virtual void leave(int device) noexcept = 0;
+  /// An engine of the device comes, or goes: where others of its round (each device's first engine, its second, and so
+  /// on) wait for one that went, they throw PeerFailure.
+  virtual void join(int /*device*/) {}
+  virtual void leave(int /*device*/) noexcept {}
 };
 
 }  // namespace maxtext

@@ -23,6 +23,7 @@ XlaEngine::XlaEngine(Mesh mesh, int device, std::shared_ptr<XlaBackend> backend)
     fail("xla engine: device {} is not in a mesh of {}", device, mesh_.device_count());
   }
   begin_trace();
+  backend_->join(device_);
 }
 
 XlaEngine::~XlaEngine() { backend_->leave(device_); }

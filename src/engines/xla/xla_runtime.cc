@@ -32,7 +32,9 @@ XlaRuntime::XlaRuntime(std::unique_ptr<PjrtClient> client, int devices, XlaRunti
     : client_(std::move(client)),
       options_(std::move(options)),
       given_(static_cast<std::size_t>(devices)),
-      results_(static_cast<std::size_t>(devices)) {}
+      results_(static_cast<std::size_t>(devices)),
+      joined_(static_cast<std::size_t>(devices)),
+      left_(static_cast<std::size_t>(devices)) {}
 
 std::shared_ptr<const PjrtBuffer> XlaRuntime::put(int device, const TensorSpec& spec,
                                                   std::span<const std::byte> bytes) {
@@ -41,10 +43,22 @@ std::shared_ptr<const PjrtBuffer> XlaRuntime::put(int device, const TensorSpec& 
   return client_->put(device, spec, zeros);
 }
 
+void XlaRuntime::join(int device) {
+  const std::lock_guard lock(mutex_);
+  ++joined_.at(static_cast<std::size_t>(device));
+}
+
 void XlaRuntime::leave(int device) noexcept {
   const std::lock_guard lock(mutex_);
-  if (left_ < 0) left_ = device;
+  left_[static_cast<std::size_t>(device)] = joined_[static_cast<std::size_t>(device)];
   changed_.notify_all();
+}
+
+int XlaRuntime::missing_in_round_of(std::size_t device) const {
+  for (std::size_t other = 0; other < left_.size(); ++other) {
+    if (left_[other] >= joined_[device]) return static_cast<int>(other);
+  }
+  return -1;
 }
 
 int XlaRuntime::compiled_programs() const {
@@ -63,8 +77,11 @@ std::vector<std::shared_ptr<const PjrtBuffer>> XlaRuntime::run(int device, const
   given_.at(index) = &program;
   const std::uint64_t mine = runs_;
   if (++arrived_ < given_.size()) {
-    changed_.wait(lock, [&] { return runs_ != mine || left_ >= 0; });
-    if (runs_ == mine) throw PeerFailure(failure_text(left_, "it ended while others run a program"));
+    changed_.wait(lock, [&] { return runs_ != mine || missing_in_round_of(index) >= 0; });
+    if (runs_ == mine) {
+      --arrived_;
+      throw PeerFailure(failure_text(missing_in_round_of(index), "it ended while others run a program"));
+    }
   } else {
     failure_ = nullptr;
     try {

@@ -27,6 +27,7 @@ class XlaRuntime final : public XlaBackend {
 
   std::shared_ptr<const PjrtBuffer> put(int device, const TensorSpec& spec, std::span<const std::byte> bytes) override;
   std::vector<std::shared_ptr<const PjrtBuffer>> run(int device, const XlaProgram& program) override;
+  void join(int device) override;
   void leave(int device) noexcept override;
 
   /// Programs that were compiled so far, and the seconds that it took.
@@ -34,6 +35,8 @@ class XlaRuntime final : public XlaBackend {
   double compile_seconds() const;
 
  private:
+  /// A device that has left the round of `device`, or −1.
+  int missing_in_round_of(std::size_t device) const;
   void check_same_program() const;
   void run_all();
   PjrtProgram& compiled(const XlaProgram& program);
@@ -52,7 +55,10 @@ class XlaRuntime final : public XlaBackend {
   std::size_t arrived_ = 0;
   std::uint64_t runs_ = 0;
   std::exception_ptr failure_;
-  int left_ = -1;
+
+  /// Engines that each device has had, and those of them that are gone.
+  std::vector<int> joined_;
+  std::vector<int> left_;
 };
 
 }  // namespace maxtext

@@ -102,8 +102,7 @@ XlaValue XlaTrace::loop_row(std::int64_t row) {
   return writer_.binary("add", loop_->index, writer_.constant(index_spec(), static_cast<double>(ahead)));
 }
 
-void XlaTrace::loop(const XlaLoopRange& range, XlaLiveStorages& live,
-                    const std::function<void(std::int64_t)>& body) {
+void XlaTrace::loop(const XlaLoopRange& range, XlaLiveStorages& live, const std::function<void(std::int64_t)>& body) {
   if (in_loop()) fail("xla: loops do not nest");
   if (range.begin >= range.end) return;
   // What the body might use has to be whole before it: inside, joining it would be out of sight behind the loop.
