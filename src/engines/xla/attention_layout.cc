@@ -5,7 +5,7 @@
 namespace maxtext {
 namespace {
 
-TensorSpec index_spec(Shape shape) { return {std::move(shape), DType::int32}; }
+TensorSpec index_spec(const Shape& shape) { return {shape, DType::int32}; }
 
 AttentionSizes sizes_of(const Shape& q, const Shape& k, std::int64_t kv_heads, std::int64_t kv_head_begin) {
   const std::int64_t group = q[2] / kv_heads;
