@@ -2,65 +2,34 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "model/hf_config.h"
 #include "tensor/safetensors.h"
 #include "testing/compare.h"
-#include "testing/fixtures.h"
+#include "testing_model/hf_fixture.h"
 #include "testing_model/model_run.h"
 
 namespace maxtext::testing {
 namespace {
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(fixture_root() / "hf" / "models")) {
-    if (std::filesystem::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class HfModel : public ::testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    directory_ = fixture_root() / "hf" / "models" / GetParam();
-    shape_ = read_hf_config(directory_);
-    weights_ = open_weights(directory_);
-    golden_ = std::make_unique<SafetensorsFile>(directory_ / "golden.safetensors");
-  }
-
-  /// The sequence as one document in one row.
-  RowBatch batch(const std::string& prompt) const {
-    const std::vector<std::int64_t> ids = read_as_int64(*golden_, prompt + ".input_ids");
-    const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
-    RowBatch rows = padding_batch(1, static_cast<std::int64_t>(ids.size()));
-    fill_row(rows, 0, narrow, {static_cast<std::int64_t>(ids.size())});
-    return rows;
-  }
-
-  ModelRunResult run(const RowBatch& rows, int cp, bool logits, bool gradients) const {
+  ModelRunResult run(const std::string& prompt, int cp, bool logits, bool gradients) const {
     ModelRunOptions options;
     options.mesh = {1, 1, cp, 1};
-    options.weights = weights_.get();
+    options.weights = &fixture_.weights();
     options.with_logits = logits;
     options.with_gradients = gradients;
-    return run_model(shape_, rows, options);
+    return run_model(fixture_.shape(), fixture_.batch(prompt), options);
   }
 
-  std::filesystem::path directory_;
-  ModelShape shape_;
-  std::unique_ptr<WeightSource> weights_;
-  std::unique_ptr<SafetensorsFile> golden_;
+  HfFixture fixture_{GetParam()};
 };
 
 TEST_P(HfModel, LogitsOfEveryPosition) {
   for (const std::string prompt : {"prompt0", "prompt1", "long"}) {
-    const std::vector<float> expected = read_as_float(*golden_, prompt + ".logits");
+    const std::vector<float> expected = read_as_float(fixture_.golden(), prompt + ".logits");
     for (const int cp : {1, 2, 3}) {
-      const ModelRunResult result = run(batch(prompt), cp, true, false);
+      const ModelRunResult result = run(prompt, cp, true, false);
       ASSERT_EQ(result.logits.size(), expected.size());
       EXPECT_LE(max_abs_difference(result.logits, expected), 1e-4) << prompt << " cp=" << cp;
     }
@@ -69,8 +38,8 @@ TEST_P(HfModel, LogitsOfEveryPosition) {
 
 TEST_P(HfModel, TokenLogLikelihoods) {
   for (const std::string prompt : {"prompt0", "prompt1", "long"}) {
-    const std::vector<float> expected = read_as_float(*golden_, prompt + ".token_logprobs");
-    const ModelRunResult result = run(batch(prompt), 1, false, false);
+    const std::vector<float> expected = read_as_float(fixture_.golden(), prompt + ".token_logprobs");
+    const ModelRunResult result = run(prompt, 1, false, false);
     std::vector<float> logprobs;
     for (std::size_t i = 0; i < expected.size(); ++i) logprobs.push_back(-result.nll[i]);
     EXPECT_LE(max_abs_difference(logprobs, expected), 1e-4) << prompt;
@@ -78,13 +47,13 @@ TEST_P(HfModel, TokenLogLikelihoods) {
 }
 
 TEST_P(HfModel, LossAndEveryGradient) {
-  if (!std::filesystem::exists(directory_ / "golden_grads.safetensors")) {
+  if (!std::filesystem::exists(fixture_.directory() / "golden_grads.safetensors")) {
     GTEST_SKIP() << "the fixture has no gradients; FiniteDifferences covers the family";
   }
-  const SafetensorsFile gradients(directory_ / "golden_grads.safetensors");
-  const float loss = read_as_float(*golden_, "long.loss").at(0);
+  const SafetensorsFile gradients(fixture_.directory() / "golden_grads.safetensors");
+  const float loss = read_as_float(fixture_.golden(), "long.loss").at(0);
   for (const int cp : {1, 4}) {
-    const ModelRunResult result = run(batch("long"), cp, false, true);
+    const ModelRunResult result = run("long", cp, false, true);
     EXPECT_NEAR(result.loss, loss, 1e-5) << "cp=" << cp;
     EXPECT_EQ(result.gradients.size(), gradients.entries().size());
     double squares = 0;
@@ -106,7 +75,7 @@ TEST_P(HfModel, LossAndEveryGradient) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, HfModel, ::testing::ValuesIn(model_names()), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Fixtures, HfModel, ::testing::ValuesIn(HfFixture::names()), [](const auto& instance) {
   std::string name = instance.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
