@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
 #include "base/seconds_since.h"
+#include "cli/memory_advice.h"
 #include "engines/xla/plugin.h"
 #include "engines/xla/topology_backend.h"
 #include "engines/xla/xla_engine.h"
@@ -34,19 +36,37 @@ Json memory_of(const CompiledMemory& memory) {
           {"aliased_bytes", memory.aliased}, {"temporary_bytes", memory.temporaries}, {"code_bytes", memory.code}};
 }
 
-Json collectives_of(const XlaEngine& engine) {
-  Json list = Json::array();
+CollectiveSums collectives_of(const XlaEngine& engine) {
+  CollectiveSums sums;
   for (const XlaCollective& collective : engine.last_collectives()) {
-    if (engine.mesh().size(collective.axes) == 1) continue;
-    list.push_back({{"collective", std::string(collective_name(collective.kind))},
-                    {"axes", to_string(collective.axes)},
-                    {"calls", collective.calls},
-                    {"bytes", collective.bytes}});
+    sums[{std::string(collective_name(collective.kind)), to_string(collective.axes)}] = {collective.calls,
+                                                                                         collective.bytes};
   }
-  return list;
+  return sums;
 }
 
-std::string gib(const Json& bytes) { return fmt::format("{:.3f} GiB", bytes.get<double>() / 1073741824.0); }
+/// Without what is called in groups of one device, and goes nowhere.
+CollectiveSums travelling(CollectiveSums sums) {
+  std::erase_if(sums, [](const auto& entry) { return entry.second.bytes == 0; });
+  return sums;
+}
+
+bool equal(const CollectiveSums& a, const CollectiveSums& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.calls == y.second.calls && x.second.bytes == y.second.bytes;
+  });
+}
+
+void print_memory(const Json& report) {
+  const Json& memory = report["memory_per_device"];
+  fmt::print("memory per device at its peak, by the compiler: {} of {}: {}\n", gib(memory["peak_bytes"]),
+             gib(report["device_memory_bytes"]), report["fits"].get<bool>() ? "fits" : "does not fit");
+  fmt::print("  {:<22} {}, {:.0f}% of it\n", "predicted", gib(report["predicted_peak_bytes"]),
+             100 * report["predicted_over_compiler"].get<double>());
+  for (const char* const kind : {"argument_bytes", "result_bytes", "aliased_bytes", "temporary_bytes", "code_bytes"}) {
+    fmt::print("  {:<22} {}\n", kind, gib(memory[kind]));
+  }
+}
 
 }  // namespace
 
@@ -66,41 +86,54 @@ XlaFlags xla_flags(const std::vector<XlaFlag>& flags) {
   return result;
 }
 
-Json compile_report(const EngineChoice& choice, const RunSetup& setup, const ContextPlan& plan) {
+Json compile_report(const EngineChoice& choice, const RunSetup& setup, const ContextPlan& plan,
+                    const StepPrediction& prediction) {
   const auto backend = std::make_shared<TopologyBackend>(open_topology(choice), setup.mesh.device_count(),
                                                          xla_flags(choice.xla.compiler_flags));
   XlaEngine engine(setup.mesh, 0, backend);
   const auto begin = std::chrono::steady_clock::now();
   dry_step(setup, plan, engine, [&] { engine.run(); });
   const double seconds = seconds_since(begin);
-  const CompiledProgram& compiled = *backend->compiled();
   const std::int64_t limit =
       backend->device_memory_bytes() > 0 ? backend->device_memory_bytes() : choice.topology->accelerator->memory_bytes;
-  return {{"topology", choice.topology->name},
-          {"trace_seconds", seconds - compiled.compile_seconds()},
-          {"program_bytes", engine.last_program().size()},
-          {"compile_seconds", compiled.compile_seconds()},
-          {"memory_per_device", memory_of(compiled.memory())},
-          {"device_memory_bytes", limit},
-          {"fits", compiled.memory().peak <= limit},
-          {"collectives_per_device", collectives_of(engine)}};
+  const CompiledProgram* const compiled = backend->compiled();
+  const bool fits = compiled != nullptr && compiled->memory().peak <= limit;
+  const CollectiveSums collectives = travelling(collectives_of(engine));
+  Json report = {{"topology", choice.topology->name},
+                 {"trace_seconds", seconds - backend->compile_seconds()},
+                 {"program_bytes", engine.last_program().size()},
+                 {"compile_seconds", backend->compile_seconds()},
+                 {"device_memory_bytes", limit},
+                 {"predicted_peak_bytes", prediction.peak_bytes},
+                 {"fits", fits}};
+  if (compiled != nullptr) {
+    report["memory_per_device"] = memory_of(compiled->memory());
+    report["predicted_over_compiler"] =
+        static_cast<double>(prediction.peak_bytes) / static_cast<double>(compiled->memory().peak);
+  } else {
+    report["refusal"] = backend->refusal()->what();
+  }
+  if (!fits) report["largest"] = largest_items(setup, prediction);
+  report["collectives_per_device"] = collective_report(collectives);
+  report["collectives_as_predicted"] = equal(collectives, travelling(prediction.collectives));
+  return report;
 }
 
 void print_compile_report(const Json& report) {
-  const Json& memory = report["memory_per_device"];
-  fmt::print("\ncompiled for {} in {:.1f} s (traced in {:.2f} s, {} kB of StableHLO)\n",
-             report["topology"].get<std::string>(), report["compile_seconds"].get<double>(),
-             report["trace_seconds"].get<double>(), report["program_bytes"].get<std::int64_t>() / 1000);
-  fmt::print("memory per device at its peak, by the compiler: {} of {}: {}\n", gib(memory["peak_bytes"]),
-             gib(report["device_memory_bytes"]), report["fits"].get<bool>() ? "fits" : "does not fit");
-  for (const char* const kind : {"argument_bytes", "result_bytes", "aliased_bytes", "temporary_bytes", "code_bytes"}) {
-    fmt::print("  {:<22} {}\n", kind, gib(memory[kind]));
+  fmt::print("\n{} for {} in {:.1f} s (traced in {:.2f} s, {} kB of StableHLO)\n",
+             report.contains("refusal") ? "refused by the compiler" : "compiled", report["topology"].get<std::string>(),
+             report["compile_seconds"].get<double>(), report["trace_seconds"].get<double>(),
+             report["program_bytes"].get<std::int64_t>() / 1000);
+  if (report.contains("refusal")) {
+    fmt::print("{}\nof each device's {} the prediction takes {}: does not fit\n", report["refusal"].get<std::string>(),
+               gib(report["device_memory_bytes"]), gib(report["predicted_peak_bytes"]));
+  } else {
+    print_memory(report);
   }
-  fmt::print("collectives in the program, per device\n");
-  for (const Json& entry : report["collectives_per_device"]) {
-    fmt::print("  {:<15} over {:<22} {:>6} calls  {}\n", entry["collective"].get<std::string>(),
-               entry["axes"].get<std::string>(), entry["calls"].get<std::int64_t>(), gib(entry["bytes"]));
-  }
+  if (report.contains("largest")) print_largest_items(report["largest"]);
+  fmt::print("collectives in the program, per device: {}\n",
+             report["collectives_as_predicted"].get<bool>() ? "those predicted" : "NOT those predicted");
+  print_collectives(report["collectives_per_device"]);
 }
 
 }  // namespace maxtext

@@ -3,11 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/step_prediction.h"
 #include "config/config.h"
 #include "config/xla_options.h"
-#include "context/context_plan.h"
 #include "engines/xla/compile_options.h"
-#include "train/run_setup.h"
 
 namespace maxtext {
 
@@ -15,9 +14,12 @@ namespace maxtext {
 XlaFlags xla_flags(const std::vector<XlaFlag>& flags);
 
 /// Traces the step of the mesh's first device, which is that of all, compiles it for choice.topology, and says how long
-/// that took, what the step needs of each device by the compiler's account, whether that is within the device's memory
-/// ("fits"), and what travels. Throws ConfigError where there is no plugin, Error with the compiler's words.
-nlohmann::ordered_json compile_report(const EngineChoice& choice, const RunSetup& setup, const ContextPlan& plan);
+/// that took, what the step needs of each device by the compiler's account and by the prediction's, whether that is
+/// within the device's memory ("fits"), what travels, and whether that is as predicted. Where it does not fit, which
+/// the compiler may say instead of an account, "largest" lists what the step holds and the keys that make it less.
+/// Throws ConfigError where there is no plugin, Error with the compiler's words.
+nlohmann::ordered_json compile_report(const EngineChoice& choice, const RunSetup& setup, const ContextPlan& plan,
+                                      const StepPrediction& prediction);
 
 void print_compile_report(const nlohmann::ordered_json& report);
 

@@ -13,10 +13,9 @@
 #include "cli/compile_report.h"
 #include "cli/json_file.h"
 #include "cli/resident_memory.h"
+#include "cli/step_prediction.h"
 #include "data/dataset_factory.h"
-#include "engines/dry/dry_engine.h"
 #include "mesh/device_program.h"
-#include "train/dry_step.h"
 #include "train/step_flops.h"
 
 namespace maxtext {
@@ -50,15 +49,6 @@ double imbalance_without_reordering(const ContextPlan& plan) {
   return ContextPlan(std::move(request)).imbalance();
 }
 
-Json memory_report(const MemoryMeter& memory) {
-  Json by_kind;
-  const MemoryByKind peak = memory.peak_by_kind();
-  for (int i = 0; i < kMemoryKindCount; ++i) {
-    by_kind[std::string(memory_kind_name(static_cast<MemoryKind>(i)))] = peak[static_cast<std::size_t>(i)];
-  }
-  return {{"peak_bytes", memory.peak_bytes()}, {"peak_by_kind", by_kind}};
-}
-
 Json process_report(const RunSetup& setup, const ContextPlan& plan, Placing placing, int wanted_threads) {
   const int local_devices = placing == Placing::one_process ? setup.mesh.device_count() : 1;
   const auto cores = static_cast<int>(split_cores(local_devices).front().size());
@@ -78,21 +68,6 @@ Json processes_report(const RunSetup& setup, const ContextPlan& plan, int wanted
   return list;
 }
 
-Json collective_report(const DryEngine& engine) {
-  std::map<std::pair<std::string, std::string>, CollectiveCounters::Entry> sums;
-  for (const RecordedCollective& collective : engine.collectives()) {
-    CollectiveCounters::Entry& entry =
-        sums[{std::string(collective_name(collective.kind)), to_string(collective.axes)}];
-    ++entry.calls;
-    entry.bytes += collective.bytes;
-  }
-  Json list = Json::array();
-  for (const auto& [key, entry] : sums) {
-    list.push_back({{"collective", key.first}, {"axes", key.second}, {"calls", entry.calls}, {"bytes", entry.bytes}});
-  }
-  return list;
-}
-
 Json attention_report(const ContextPlan& plan) {
   return {{"context_parallelism", plan.context_parallelism()},
           {"strategy", reorder_strategy_name(plan.strategy())},
@@ -102,9 +77,7 @@ Json attention_report(const ContextPlan& plan) {
           {"max_over_mean_without_reordering", imbalance_without_reordering(plan)}};
 }
 
-Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_threads) {
-  DryEngine engine(setup.mesh, 0, {.shares_memory = false});
-  dry_step(setup, plan, engine, [&] { engine.reset_records(); });
+Json plan_report(const RunSetup& setup, const ContextPlan& plan, const StepPrediction& prediction) {
   Json report;
   Json mesh;
   for (std::size_t i = 0; i < kConfiguredAxes.size(); ++i) {
@@ -115,17 +88,15 @@ Json plan_report(const RunSetup& setup, const ContextPlan& plan, int wanted_thre
   report["parameters"] = parameter_count(model_layout(setup.shape));
   report["global_batch_size"] = setup.batch.global;
   report["tokens_per_step"] = setup.batch.global * setup.sequence_length;
-  report["memory_per_device"] = memory_report(engine.memory());
-  report["processes"] = processes_report(setup, plan, wanted_threads);
+  report["memory_per_device"] = memory_report(prediction);
+  report["processes"] = Json::array();
   report["attention"] = attention_report(plan);
-  report["collectives_per_device"] = collective_report(engine);
-  report["flops_per_device"] = engine.flops_by_op();
+  report["collectives_per_device"] = collective_report(prediction.collectives);
+  report["flops_per_device"] = prediction.flops_by_op;
   report["maxtext_tflops_per_device"] =
       step_flops(setup.shape, setup.batch.per_device, setup.sequence_length, setup.micro_batches).total() / 1e12;
   return report;
 }
-
-std::string gib(const Json& bytes) { return fmt::format("{:.3f} GiB", bytes.get<double>() / 1073741824.0); }
 
 std::string devices_in_words(int devices) { return devices == 1 ? "one device" : fmt::format("{} devices", devices); }
 
@@ -147,10 +118,7 @@ void print_report(const Json& report) {
              attention["context_parallelism"].get<int>(), attention["strategy"].get<std::string>(),
              attention["max_over_mean"].get<double>(), attention["max_over_mean_without_reordering"].get<double>());
   fmt::print("\ncollectives per device and step\n");
-  for (const Json& entry : report["collectives_per_device"]) {
-    fmt::print("  {:<15} over {:<22} {:>6} calls  {}\n", entry["collective"].get<std::string>(),
-               entry["axes"].get<std::string>(), entry["calls"].get<std::int64_t>(), gib(entry["bytes"]));
-  }
+  print_collectives(report["collectives_per_device"]);
   fmt::print("\nTFLOP per device and step, recomputation included\n");
   for (const auto& [op, flops] : report["flops_per_device"].items()) {
     fmt::print("  {:<24} {:.4f}\n", op, flops.get<double>() / 1e12);
@@ -189,12 +157,18 @@ int plan_command(const Arguments& arguments) {
     return inputs;
   });
   const ContextPlan plan = first_batch ? first_batch_plan(data, setup) : one_document_plan(setup);
-  Json report = plan_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
-  if (!file.is_standard_output()) print_report(report);
   const EngineChoice choice = engine_choice(config);
+  const bool native = choice.engine == EngineKind::native;
+  const StepPrediction prediction = predict_step(setup, plan, !native);
+  Json report = plan_report(setup, plan, prediction);
+  // Of the cpu engine only: elsewhere, tensors are in the memory of devices.
+  if (native) {
+    report["processes"] = processes_report(setup, plan, static_cast<int>(config.integer("threads_per_device")));
+  }
+  if (!file.is_standard_output()) print_report(report);
   if (choice.topology != nullptr) {
     std::cout << std::flush;
-    report["compiled"] = compile_report(choice, setup, plan);
+    report["compiled"] = compile_report(choice, setup, plan, prediction);
     if (!file.is_standard_output()) print_compile_report(report["compiled"]);
   }
   file.write(report);

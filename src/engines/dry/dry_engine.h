@@ -27,6 +27,8 @@ struct DryEngineOptions {
   /// Predict an engine whose transport shares memory between devices (Communicator::shares_memory): gathering whole
   /// shards of `allocate_shard` takes no memory there.
   bool shares_memory = false;
+  /// Predict an engine that traces loops: the program takes the same form, and each iteration of a loop is run.
+  bool traces_loops = false;
   /// Called for every tensor that takes memory of its own (parts of shared memory do not); what it returns is kept as
   /// long as that memory, and collectives under way keep the memory of their tensors.
   std::function<std::shared_ptr<void>(std::int64_t bytes)> on_allocate = {};
@@ -45,6 +47,7 @@ class DryEngine final : public Engine {
   void read(const Tensor& tensor, std::span<std::byte> destination) override;
   void write(const Tensor& tensor, std::span<const std::byte> source) override;
   bool has_data() const override { return false; }
+  bool traces_loops() const override { return options_.traces_loops; }
   const Mesh& mesh() const override { return mesh_; }
   int device() const override { return device_; }
 

@@ -1,8 +1,10 @@
 #include "engines/xla/topology_backend.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
+#include "base/seconds_since.h"
 
 namespace maxtext {
 namespace {
@@ -35,7 +37,14 @@ std::shared_ptr<const PjrtBuffer> TopologyBackend::put(int /*device*/, const Ten
 
 std::vector<std::shared_ptr<const PjrtBuffer>> TopologyBackend::run(int /*device*/, const XlaProgram& program) {
   compiled_.reset();
-  compiled_ = topology_->compile(program.text, options_);
+  refusal_.reset();
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    compiled_ = topology_->compile(program.text, options_);
+  } catch (const OutOfDeviceMemory& error) {
+    refusal_ = error;
+  }
+  compile_seconds_ = seconds_since(begin);
   std::vector<std::shared_ptr<const PjrtBuffer>> results;
   for (const TensorSpec& spec : program.results) results.push_back(std::make_shared<ShapeOnly>(spec));
   return results;
