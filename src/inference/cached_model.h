@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,8 +57,19 @@ class CachedModel final : public SlotModel {
   const KeyValueCache& cache() const { return cache_; }
 
  private:
-  /// The hidden states [1, T, E] of a chunk that stands at `first` of sequence `slot`.
+  /// The hidden states [1, T, E] of a chunk that stands at `first` of sequence `slot`, with padding behind them.
   Tensor prefill_chunk(int slot, std::int64_t first, std::span<const std::int32_t> ids);
+  /// Makes room for sequences of `length`.
+  void reserve(std::int64_t length);
+  /// Where a prompt for `slot` is read: a cache of one sequence, from which store_prompt brings it to the slot.
+  std::vector<LayerCache> prompt_layers(int slot) const;
+  void store_prompt(int slot);
+  /// For how many tokens a chunk of `tokens` is computed.
+  std::int64_t padded_chunk(std::int64_t tokens) const;
+  /// Of layers with `window`, for a chunk of `tokens` at `first`, padded.
+  PrefillStep prefill_step(std::int64_t window, std::int64_t first, std::int64_t tokens);
+  /// [1, 1, E] of [1, T, E]
+  Tensor hidden_state(const Tensor& hidden, std::int64_t token);
   /// Attention of a layer, made while run_prompt runs it.
   using MakePromptAttention = std::function<std::unique_ptr<LayerAttention>(std::size_t layer)>;
   /// The last layer's output for tokens [1, T] of a prompt.
@@ -73,6 +85,9 @@ class CachedModel final : public SlotModel {
   const InferenceWeights& weights_;
   CachedModelOptions options_;
   KeyValueCache cache_;
+  /// Where several slots are served by compiled programs, prompts are read here, and copied: the program that reads one
+  /// is the same for every slot.
+  std::optional<KeyValueCache> prompt_cache_;
   std::vector<std::int64_t> lengths_;
   // Of the decode step under way: for layers that keep all positions, and for rings.
   DecodeStep full_step_;

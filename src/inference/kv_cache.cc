@@ -65,8 +65,14 @@ KeyValueCache::KeyValueCache(Engine& engine, const ModelShape& shape, const Cach
     fail("a KV cache of {} sequences of {} positions in pages of {} is not possible", options.sequences,
          options.max_length, options.page);
   }
-  capacity_ = cache_capacity(1, most_positions(options, rank_, group_size_));
+  capacity_ = capacity_for(1);
   for (const std::int64_t window : shape.layer_windows) layers_.push_back(allocate(window, capacity_));
+}
+
+std::int64_t KeyValueCache::capacity_for(std::int64_t local) const {
+  // One program for all devices: what the first holds, the others may have to hold, too.
+  const int rank = engine_.compiles_shapes() ? 0 : rank_;
+  return cache_capacity(local, most_positions(options_, rank, group_size_));
 }
 
 LayerCache KeyValueCache::allocate(std::int64_t window, std::int64_t capacity) const {
@@ -76,12 +82,12 @@ LayerCache KeyValueCache::allocate(std::int64_t window, std::int64_t capacity) c
   layer.group_size = layer.ring ? 1 : group_size_;
   const std::int64_t positions = layer.ring ? window : capacity;
   const TensorSpec rows{{options_.sequences, shape_.kv_heads, positions, shape_.head_dim}, options_.dtype};
-  layer.keys = engine_.allocate(rows);
-  layer.values = engine_.allocate(rows);
+  layer.keys = engine_.allocate_state(rows);
+  layer.values = engine_.allocate_state(rows);
   if (options_.dtype == DType::int8) {
     const TensorSpec scales{{options_.sequences, shape_.kv_heads, positions}, DType::float32};
-    layer.key_scales = engine_.allocate(scales);
-    layer.value_scales = engine_.allocate(scales);
+    layer.key_scales = engine_.allocate_state(scales);
+    layer.value_scales = engine_.allocate_state(scales);
   }
   return layer;
 }
@@ -103,12 +109,13 @@ void KeyValueCache::reserve(std::int64_t length) {
   if (length > options_.max_length) fail("a KV cache for {} positions cannot hold {}", options_.max_length, length);
   const std::int64_t local = local_positions(length, options_.page, 0, group_size_);
   if (local <= capacity_) return;
-  const std::int64_t capacity = cache_capacity(local, most_positions(options_, rank_, group_size_));
+  const std::int64_t capacity = capacity_for(local);
   for (LayerCache& layer : layers_) {
     if (layer.ring) continue;
     for (Tensor* tensor : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales}) {
       *tensor = grown(*tensor, capacity);
     }
+    engine_.run_pending();
   }
   capacity_ = capacity;
 }

@@ -47,7 +47,7 @@ class KeyValueCache {
   int rank() const { return rank_; }
   int group_size() const { return group_size_; }
 
-  /// Positions of layers without a window on this device.
+  /// Positions of layers without a window on this device. Devices whose programs are compiled have the same.
   std::int64_t capacity() const { return capacity_; }
   /// Makes room for sequences of `length`; grows layer by layer, so that no more than one layer is held twice.
   void reserve(std::int64_t length);
@@ -56,6 +56,8 @@ class KeyValueCache {
   std::int64_t bytes() const;
 
  private:
+  /// The bucket for `local` positions on this device.
+  std::int64_t capacity_for(std::int64_t local) const;
   LayerCache allocate(std::int64_t window, std::int64_t capacity) const;
   Tensor grown(const Tensor& old, std::int64_t capacity) const;
 

@@ -52,4 +52,12 @@ PrefillArrays ring_prefill_arrays(std::int64_t first, std::int64_t tokens, std::
   return arrays;
 }
 
+PrefillArrays padded(PrefillArrays arrays, std::int64_t tokens, std::int64_t keys) {
+  arrays.key_begin.resize(static_cast<std::size_t>(tokens), arrays.key_begin.back());
+  arrays.key_end.resize(static_cast<std::size_t>(tokens), arrays.key_end.back());
+  // In both kinds of arrays the slots are all up to some number, so that the next ones follow.
+  while (std::ssize(arrays.slots) < keys) arrays.slots.push_back(narrow(std::ssize(arrays.slots)));
+  return arrays;
+}
+
 }  // namespace maxtext

@@ -26,4 +26,9 @@ PrefillArrays full_prefill_arrays(std::int64_t first, std::int64_t tokens, std::
 /// which lie behind the ring's slots.
 PrefillArrays ring_prefill_arrays(std::int64_t first, std::int64_t tokens, std::int64_t window);
 
+/// `arrays` as those of `tokens` queries on `keys` keys, where there were fewer: the queries that come on top see what
+/// the last one sees, so that they compute finite numbers, and the keys that do are seen by nobody. FLOPs are counted
+/// as before.
+PrefillArrays padded(PrefillArrays arrays, std::int64_t tokens, std::int64_t keys);
+
 }  // namespace maxtext

@@ -40,6 +40,9 @@ class Engine {
   /// order along its first dimension, which the group size must divide: [N, ...] -> [N/P, ...]. Where devices share
   /// memory the parts are adjacent, so that an all_gather of them needs no copy. Collective.
   virtual Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) = 0;
+  /// Uninitialised memory that lives from step to step, such as a KV cache's. An engine that traces programs hands it
+  /// to them from the first one on, so that the first is the same as the later ones.
+  virtual Tensor allocate_state(const TensorSpec& spec) { return allocate(spec); }
 
   /// Calls body(i) for every i of `range`. An engine that traces programs calls it for `begin` only, as the body of a
   /// loop: there, rows of stacks (below) move along with the iteration, every other tensor made outside that the body
@@ -55,6 +58,13 @@ class Engine {
   virtual std::vector<Tensor> allocate_shard_stack(std::int64_t rows, const TensorSpec& spec, AxisSet axes);
   /// A stack of zeros that lives from step to step.
   virtual std::vector<Tensor> zeros_stack(std::int64_t rows, const TensorSpec& spec);
+
+  /// Whether everything that is computed in new shapes is compiled first, which takes seconds: then it pays to compute
+  /// in vain what brings different work to the same shapes (padding, unused capacity).
+  virtual bool compiles_shapes() const { return false; }
+  /// Runs what was traced so far as a program of its own, where an engine traces programs; others have nothing to do.
+  /// To be called between parts of which there may be any number, lest every number be another program.
+  virtual void run_pending() {}
 
   /// An input of the program: `bytes` row-major elements of `spec` (ignored by engines without data; may be empty
   /// there).

@@ -14,9 +14,13 @@ void run_cached_model(const ModelShape& shape, const WeightSource& weights, cons
       transport.local_devices(),
       [&](int device) {
         const std::unique_ptr<Communicator> communicator = transport.communicator(device);
-        CpuEngine engine({.threads = options.threads, .fast_few_rows = options.fast_few_rows}, *communicator);
-        const InferenceWeights tensors(engine, shape, weights);
-        CachedModel model(engine, shape, tensors, options.model);
+        const std::unique_ptr<Engine> engine =
+            options.make_engine ? options.make_engine(*communicator)
+                                : std::make_unique<CpuEngine>(CpuEngineOptions{.threads = options.threads,
+                                                                               .fast_few_rows = options.fast_few_rows},
+                                                              *communicator);
+        const InferenceWeights tensors(*engine, shape, weights);
+        CachedModel model(*engine, shape, tensors, options.model);
         program(model, device);
       },
       [&](int device, const std::string& reason) { transport.abort(device, reason); });

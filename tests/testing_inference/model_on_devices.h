@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "checkpoint/weight_source.h"
 #include "inference/cached_model.h"
+#include "mesh/communicator.h"
 
 namespace maxtext::testing {
 
@@ -15,6 +17,8 @@ struct DeviceRunOptions {
   int threads = 1;
   /// The kernels with which `decode` multiplies few rows; without, those of training.
   bool fast_few_rows = true;
+  /// Instead of a CpuEngine with these.
+  std::function<std::unique_ptr<Engine>(Communicator& communicator)> make_engine;
 };
 
 /// Runs `program` on every device, each with a model of its own over the same weights; `device` is its number.

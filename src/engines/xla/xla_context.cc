@@ -1,5 +1,7 @@
 #include "engines/xla/xla_context.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace maxtext {
@@ -19,6 +21,41 @@ XlaValue part_of(StableHloWriter& writer, const XlaValue& x, std::int64_t first,
 XlaValue with_part(StableHloWriter& writer, const XlaValue& x, std::int64_t first, const XlaValue& part) {
   if (part.spec.elements() == x.spec.elements()) return writer.reshape(part, x.spec.shape);
   return writer.reshape(writer.update_slice(flat(writer, x), flat(writer, part), {first}), x.spec.shape);
+}
+
+/// Whether a tensor is whole rows of its memory's first dimension: such are cut out of it, and written to it, in the
+/// shape that it has. Accelerators store a flat one in another layout, so that going through it copies all of it.
+bool is_whole_rows(const Tensor& tensor, const XlaValue& memory) {
+  if (memory.spec.shape.empty() || memory.spec.elements() == 0) return false;
+  const std::int64_t row = memory.spec.elements() / memory.spec.shape[0];
+  return tensor.elements() > 0 && first_element(tensor) % row == 0 && tensor.elements() % row == 0;
+}
+
+/// The box of the rows of `memory` that a tensor of whole rows is: where it begins, and where it ends.
+struct Box {
+  Shape starts;
+  Shape limits;
+};
+
+Box rows_box(const Tensor& tensor, const XlaValue& memory) {
+  const std::int64_t row = memory.spec.elements() / memory.spec.shape[0];
+  Box box{.starts = memory.spec.shape, .limits = memory.spec.shape};
+  std::fill(box.starts.begin(), box.starts.end(), 0);
+  box.starts[0] = first_element(tensor) / row;
+  box.limits[0] = box.starts[0] + tensor.elements() / row;
+  return box;
+}
+
+XlaValue rows_of(StableHloWriter& writer, const XlaValue& memory, const Tensor& tensor) {
+  const Box box = rows_box(tensor, memory);
+  return writer.slice(memory, box.starts, box.limits);
+}
+
+XlaValue with_rows(StableHloWriter& writer, const XlaValue& memory, const Tensor& tensor, const XlaValue& value) {
+  const Box box = rows_box(tensor, memory);
+  Shape sizes = box.limits;
+  sizes[0] -= box.starts[0];
+  return writer.update_slice(memory, writer.reshape(value, sizes), box.starts);
 }
 
 /// A tensor within one row of a stack, seen from a loop: the row depends on the iteration.
@@ -74,6 +111,7 @@ XlaValue XlaContext::load(const Tensor& tensor) const {
   }
   const XlaValue value = trace.value(storage);
   if (tensor.elements() == value.spec.elements()) return writer.reshape(value, tensor.shape());
+  if (is_whole_rows(tensor, value)) return writer.reshape(rows_of(writer, value, tensor), tensor.shape());
   return writer.reshape(part_of(writer, value, first_element(tensor), tensor.elements()), tensor.shape());
 }
 
@@ -95,7 +133,9 @@ void XlaContext::store(const Tensor& tensor, const XlaValue& value) const {
     return;
   }
   if (trace.set_part(storage, first_element(tensor), value)) return;
-  trace.set_value(storage, with_part(writer, trace.value(storage), first_element(tensor), value));
+  const XlaValue before = trace.value(storage);
+  trace.set_value(storage, is_whole_rows(tensor, before) ? with_rows(writer, before, tensor, value)
+                                                         : with_part(writer, before, first_element(tensor), value));
 }
 
 std::vector<std::vector<int>> XlaContext::groups(AxisSet axes) const {

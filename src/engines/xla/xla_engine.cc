@@ -43,7 +43,11 @@ Tensor XlaEngine::allocate(const TensorSpec& spec) {
 }
 
 Tensor XlaEngine::allocate_shard(const TensorSpec& spec, AxisSet axes) {
-  Tensor tensor = allocate_storage(shard_spec(spec, mesh_.size(axes)));
+  return allocate_state(shard_spec(spec, mesh_.size(axes)));
+}
+
+Tensor XlaEngine::allocate_state(const TensorSpec& spec) {
+  Tensor tensor = allocate_storage(spec);
   xla_storage(tensor).is_state = true;
   return tensor;
 }

@@ -30,12 +30,16 @@ class XlaEngine final : public Engine {
   /// It reads as zeros before it is written.
   Tensor allocate(const TensorSpec& spec) override;
   Tensor allocate_shard(const TensorSpec& spec, AxisSet axes) override;
+  Tensor allocate_state(const TensorSpec& spec) override;
   Tensor input(const TensorSpec& spec, std::span<const std::byte> bytes) override;
   void write(const Tensor& tensor, std::span<const std::byte> source) override;
   /// Runs what was traced if the tensor's contents depend on it. Throws Error inside a loop.
   void read(const Tensor& tensor, std::span<std::byte> destination) override;
   /// A copy on the host that stays until the tensor's memory changes.
   std::span<const std::byte> host_bytes(const Tensor& tensor) override;
+
+  bool compiles_shapes() const override { return true; }
+  void run_pending() override { run(); }
 
   bool traces_loops() const override { return true; }
   void loop(const LoopRange& range, const std::function<void(std::int64_t)>& body) override;
