@@ -57,8 +57,7 @@ class Repeat {
     std::vector<Variable> parameters;
     Variable result;
   };
-  /// A value that is in a row of a stack between forward and backward: `stack` and, where several values share memory,
-  /// where in the row it begins.
+  /// A value that is in a row of a stack between forward and backward; several values of one memory are in one.
   struct Stored {
     Variable value;
     std::size_t stack = 0;

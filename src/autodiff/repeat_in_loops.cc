@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autodiff/repeat.h"
+#include "base/error.h"
 
 namespace maxtext {
 namespace {
@@ -83,6 +84,7 @@ void Repeat::store(int index, LoopIteration& recorded) {
     if (known == stored.end()) {
       stored.push_back(tensor);
       if (place == stacks_.size()) stacks_.push_back(engine_.allocate_stack(iterations_, tensor.spec()));
+      if (stacks_[place].front().spec() != tensor.spec()) fail("repeated layers keep values of different shapes");
       assign(engine_, tensor, stacks_[place].at(static_cast<std::size_t>(index)));
     }
     recorded.stored.push_back({.value = value, .stack = place});

@@ -2,7 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
+
 #include "base/error.h"
+#include "cli/compile_report.h"
 #include "config/xla_options.h"
 #include "engines/cpu/cpu_engine.h"
 #include "engines/xla/plugin.h"
@@ -13,11 +16,12 @@
 namespace maxtext {
 namespace {
 
-std::shared_ptr<XlaRuntime> open_runtime(const EngineChoice& choice, int devices) {
+std::shared_ptr<XlaRuntime> open_runtime(const Config& config, const EngineChoice& choice, int devices) {
   if (launched_by_mpi() && launched_process_count() > 1) {
     fail_config("engine=xla drives all devices from one process, but {} were started: leave mpirun out",
                 launched_process_count());
   }
+  if (choice.xla.verify_first_step) fail_config("xla_verify_first_step=true is not implemented yet");
   const std::string_view hardware = hardware_name(choice.hardware);
   const std::filesystem::path plugin = find_plugin(hardware, choice.xla.plugin_path);
   PjrtOptions options;
@@ -28,8 +32,12 @@ std::shared_ptr<XlaRuntime> open_runtime(const EngineChoice& choice, int devices
     fail_config("hardware={}: the mesh has {} devices, but the plugin has {}; lower ici_*_parallelism", hardware,
                 devices, client->description().devices);
   }
-  return std::make_shared<XlaRuntime>(std::move(client), devices,
-                                      XlaRuntimeOptions{.dump_to = choice.xla.dump_directory});
+  const auto timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(config.real("collective_timeout_seconds") * 1000));
+  return std::make_shared<XlaRuntime>(
+      std::move(client), devices,
+      XlaRuntimeOptions{
+          .dump_to = choice.xla.dump_directory, .flags = xla_flags(choice.xla.compiler_flags), .timeout = timeout});
 }
 
 }  // namespace
@@ -41,7 +49,7 @@ MakeEngine engine_maker(const Config& config, int devices, bool few_rows) {
       return std::make_unique<CpuEngine>(CpuEngineOptions{.threads = threads, .fast_few_rows = few_rows}, communicator);
     };
   }
-  return [runtime = open_runtime(choice, devices)](Communicator& communicator, int) -> std::unique_ptr<Engine> {
+  return [runtime = open_runtime(config, choice, devices)](Communicator& communicator, int) -> std::unique_ptr<Engine> {
     return std::make_unique<XlaEngine>(communicator.mesh(), communicator.device(), runtime);
   };
 }

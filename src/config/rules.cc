@@ -176,8 +176,9 @@ void check_engine_paths(const Config& config, const EngineChoice& choice, const 
   check_not_remote(config, "jax_cache_dir", config.text("jax_cache_dir"));
   if (!context.check_files || choice.xla.plugin_path.empty()) return;
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(choice.xla.plugin_path, ignored)) {
-    fail_config("{}: no such file; expected a PJRT plugin, a shared library", config.describe("xla_plugin_path"));
+  if (!std::filesystem::exists(choice.xla.plugin_path, ignored)) {
+    fail_config("{}: there is nothing; expected a PJRT plugin, a shared library or a folder with one",
+                config.describe("xla_plugin_path"));
   }
 }
 

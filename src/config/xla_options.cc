@@ -72,7 +72,7 @@ void check_native(const Config& config) {
 std::filesystem::path below_home(const std::string& path) {
   if (!path.starts_with("~/")) return path;
   const char* const home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nobody sets variables meanwhile
-  if (home == nullptr || *home == '\0') return {};
+  if (home == nullptr || *home == '\0') return path;
   return std::filesystem::path(home) / path.substr(2);
 }
 
@@ -104,6 +104,8 @@ XlaOptions xla_options(const Config& config) {
   options.dump_directory = below_home(config.text("xla_dump_to"));
   options.verify_first_step = config.flag("xla_verify_first_step");
   options.cache_directory = below_home(config.text("jax_cache_dir"));
+  // A cache can be done without, unlike what is looked for in a home that is not there.
+  if (options.cache_directory.string().starts_with("~/")) options.cache_directory.clear();
   options.compiler_flags = parse_xla_flags(config.text("compile_xla_flags"), config.describe("compile_xla_flags"));
   return options;
 }

@@ -47,9 +47,10 @@ std::vector<float> forward_logits(const ModelShape& shape, const WeightSource& w
     Decoder decoder(engine, shape, attention.of_layer, {});
     const RowRange range = device_rows(engine.mesh(), engine.device(), rows, 1, 0);
     const Tensor logits = decoder.logits(parameters, make_device_batch(engine, plan, batch, range));
-    if (range.first != 0) return;
+    // On every device: a lazy engine runs its program when it is read, and all devices run it together.
     std::vector<float> own(static_cast<std::size_t>(logits.elements()));
     engine.read(logits, std::as_writable_bytes(std::span(own)));
+    if (range.first != 0) return;
     const std::lock_guard lock(mutex);
     scatter_slots(plan, 0, engine.mesh().group_rank(engine.device(), Axis::context), own, shape.vocab_size, result);
   });

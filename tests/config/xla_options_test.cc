@@ -96,7 +96,7 @@ TEST(EngineChoice, ThePluginMustBeThereForARun) {
   const testing::TemporaryFolder folder;
   EXPECT_NO_THROW(run(folder.write("plugin.so", "x").string()));
   EXPECT_THAT(testing::config_error([&] { run((folder.path() / "nothing.so").string()); }),
-              HasSubstr("(command line): no such file; expected a PJRT plugin"));
+              HasSubstr("(command line): there is nothing; expected a PJRT plugin"));
 }
 
 TEST(XlaOptions, ComeFromTheirKeys) {

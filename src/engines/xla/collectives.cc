@@ -53,8 +53,13 @@ void trace(XlaContext& context, const ReduceScatter& op, XlaInputs inputs, XlaOu
 }
 
 void trace(XlaContext& context, const AllReduce& op, XlaInputs inputs, XlaOutputs outputs) {
-  const XlaValue mine = join(context, op.name, inputs, 1);
   const std::string_view combiner = op.reduce == ReduceOp::sum ? "add" : "maximum";
+  if (inputs.size() == 1) {
+    const XlaValue flat = context.writer.reshape(context.load(inputs[0]), {inputs[0].elements()});
+    const XlaValue sum = context.writer.all_reduce(combiner, flat, context.groups(op.axes));
+    return context.store(outputs[0], context.writer.reshape(sum, outputs[0].shape()));
+  }
+  const XlaValue mine = join(context, op.name, inputs, 1);
   split(context, context.writer.all_reduce(combiner, mine, context.groups(op.axes)), 1, outputs);
 }
 

@@ -125,9 +125,7 @@ class Decode {
     const XlaValue end = writer_.binary("minimum", length_, capacity);
     const XlaValue begin = op_.ring ? zeros : lowest_seen();
     const XlaValue any = writer_.compare("LT", lowest_seen(), op_.ring ? length_ : end);
-    // reduce knows no minimum.
-    const XlaValue before = writer_.binary("subtract", zeros, writer_.select(any, begin, capacity));
-    const XlaValue least = writer_.binary("subtract", integer(0), writer_.reduce("maximum", before, {0}));
+    const XlaValue least = writer_.reduce("minimum", writer_.select(any, begin, capacity), {0});
     const XlaValue most = writer_.reduce("maximum", writer_.select(any, end, zeros), {0});
     const XlaValue rounded_up = writer_.binary("add", most, integer(s_.tile - 1));
     return {writer_.binary("divide", least, integer(s_.tile)), writer_.binary("divide", rounded_up, integer(s_.tile))};

@@ -70,11 +70,15 @@ void StableHloWriter::alias(const XlaValue& name, const XlaValue& value) {
 }
 
 std::string StableHloWriter::region(const std::function<void()>& write) {
-  std::string outer = std::move(body_);
-  body_.clear();
-  write();
-  std::string lines = std::move(body_);
-  body_ = std::move(outer);
+  std::string lines;
+  body_.swap(lines);
+  try {
+    write();
+  } catch (...) {
+    body_.swap(lines);
+    throw;
+  }
+  body_.swap(lines);
   return lines;
 }
 

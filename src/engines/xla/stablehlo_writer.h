@@ -1,6 +1,6 @@
 // Writes the body of a StableHLO function, one line per operation, and checks types while it writes: a mistake is an
 // Error at the op that made it, not a parse error at line 412 of a compiler's input. Values are immutable (SSA).
-// Operations are those of the StableHLO specification; only what the decoder's training step needs is here.
+// Operations are those of the StableHLO specification; only what the ops need is here.
 #pragma once
 
 #include <functional>

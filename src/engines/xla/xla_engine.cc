@@ -29,7 +29,7 @@ XlaEngine::XlaEngine(Mesh mesh, int device, std::shared_ptr<XlaBackend> backend)
 XlaEngine::~XlaEngine() { backend_->leave(device_); }
 
 void XlaEngine::begin_trace() {
-  trace_ = std::make_unique<XlaTrace>([this](XlaStorage& storage) { return upload(storage); });
+  trace_ = std::make_unique<XlaTrace>([this](XlaStorage& storage) { return upload(storage); }, loops_);
 }
 
 Tensor XlaEngine::allocate_storage(const TensorSpec& spec) {
@@ -94,7 +94,9 @@ void XlaEngine::write(const Tensor& tensor, std::span<const std::byte> source) {
   if (tensor.storage()->read_only()) fail("write: the memory of {} is borrowed", to_string(tensor.spec()));
   check_bytes("write", tensor.spec(), source.size());
   XlaStorage& storage = xla_storage(tensor);
-  if (storage.changed) run();
+  if (storage.made_in_loop != 0) fail("xla: a tensor of a loop's body is written to from outside");
+  // Also where a program has only read it: it would have two arguments of one memory, and could be given but one.
+  if (storage.changed || storage.value.defined()) run();
   // What was traced keeps the contents from before; what follows reads new ones.
   if (tensor.elements() < storage.spec().elements()) {
     host_copy(storage);
@@ -115,6 +117,7 @@ std::shared_ptr<const PjrtBuffer> XlaEngine::upload(XlaStorage& storage) {
 }
 
 std::span<const std::byte> XlaEngine::host_copy(XlaStorage& storage) {
+  if (storage.made_in_loop != 0) fail("xla: a tensor of a loop's body is read after the loop");
   if (storage.changed) run();
   if (storage.host.empty()) {
     storage.host.resize(static_cast<std::size_t>(storage.spec().bytes()));
@@ -137,7 +140,7 @@ std::span<const std::byte> XlaEngine::host_bytes(const Tensor& tensor) {
 }
 
 void XlaEngine::loop(const LoopRange& range, const std::function<void(std::int64_t)>& body) {
-  trace_->loop({.begin = range.begin, .end = range.end, .step = range.step, .reverse = range.reverse}, *live_, body);
+  trace_->loop(range, *live_, body);
 }
 
 void XlaEngine::run() {

@@ -72,6 +72,7 @@ class XlaEngine final : public Engine {
   int device_;
   std::shared_ptr<XlaBackend> backend_;
   std::shared_ptr<XlaLiveStorages> live_ = std::make_shared<XlaLiveStorages>();
+  int loops_ = 0;
   std::unique_ptr<XlaTrace> trace_;
   std::vector<XlaCollective> collectives_;
   std::string last_program_;

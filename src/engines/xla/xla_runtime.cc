@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/seconds_since.h"
 #include "mesh/communicator.h"
+#include "mesh/device_program.h"
 
 namespace maxtext {
 namespace {
@@ -31,6 +32,7 @@ namespace {
 XlaRuntime::XlaRuntime(std::unique_ptr<PjrtClient> client, int devices, XlaRuntimeOptions options)
     : client_(std::move(client)),
       options_(std::move(options)),
+      cores_(split_cores(1).front()),
       given_(static_cast<std::size_t>(devices)),
       results_(static_cast<std::size_t>(devices)),
       joined_(static_cast<std::size_t>(devices)),
@@ -77,9 +79,14 @@ std::vector<std::shared_ptr<const PjrtBuffer>> XlaRuntime::run(int device, const
   given_.at(index) = &program;
   const std::uint64_t mine = runs_;
   if (++arrived_ < given_.size()) {
-    changed_.wait(lock, [&] { return runs_ != mine || missing_in_round_of(index) >= 0; });
+    // The run itself holds the mutex: what is waited for is that the others come.
+    changed_.wait_for(lock, options_.timeout, [&] { return runs_ != mine || missing_in_round_of(index) >= 0; });
     if (runs_ == mine) {
       --arrived_;
+      if (missing_in_round_of(index) < 0) {
+        fail("device {} waited {} s for {} of {} devices to run a program (collective_timeout_seconds)", device,
+             std::chrono::duration<double>(options_.timeout).count(), given_.size() - arrived_ - 1, given_.size());
+      }
       throw PeerFailure(failure_text(missing_in_round_of(index), "it ended while others run a program"));
     }
   } else {
@@ -122,8 +129,11 @@ PjrtProgram& XlaRuntime::compiled(const XlaProgram& program) {
   const auto known = programs_.find(program.text);
   if (known != programs_.end()) return *known->second;
   dump(program.text);
+  // The thread of a device is bound to that device's cores, and so would be the threads that a compiler starts.
+  pin_current_thread(cores_);
   const auto begin = std::chrono::steady_clock::now();
-  std::unique_ptr<PjrtProgram> made = client_->compile(program.text, static_cast<int>(given_.size()));
+  std::unique_ptr<PjrtProgram> made = client_->compile(
+      program.text, {.replicas = static_cast<int>(given_.size()), .device_ids = {}, .flags = options_.flags});
   compile_seconds_ += seconds_since(begin);
   return *programs_.emplace(program.text, std::move(made)).first->second;
 }

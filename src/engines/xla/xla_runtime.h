@@ -2,6 +2,7 @@
 // run is where they meet.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <filesystem>
@@ -18,11 +19,15 @@ namespace maxtext {
 struct XlaRuntimeOptions {
   /// Where the text of each program is written before it is compiled, as program_000.mlir and so on; nowhere if empty.
   std::filesystem::path dump_to;
+  XlaFlags flags;
+  /// How long a device waits for the others to come before it throws.
+  std::chrono::milliseconds timeout{std::chrono::minutes(5)};
 };
 
 class XlaRuntime final : public XlaBackend {
  public:
-  /// `devices` of the mesh, all of it, are the client's devices in their order.
+  /// `devices` of the mesh, all of it, are the client's devices in their order. To be made before any thread is bound
+  /// to cores.
   XlaRuntime(std::unique_ptr<PjrtClient> client, int devices, XlaRuntimeOptions options = {});
 
   std::shared_ptr<const PjrtBuffer> put(int device, const TensorSpec& spec, std::span<const std::byte> bytes) override;
@@ -44,6 +49,7 @@ class XlaRuntime final : public XlaBackend {
 
   std::unique_ptr<PjrtClient> client_;
   XlaRuntimeOptions options_;
+  std::vector<int> cores_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::unique_ptr<PjrtProgram>> programs_;

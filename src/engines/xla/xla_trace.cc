@@ -9,6 +9,11 @@ namespace {
 
 constexpr TensorSpec index_spec() { return {{}, DType::int32}; }
 
+/// The greatest of a range that is not empty.
+std::int64_t last_of(const LoopRange& range) {
+  return range.begin + (range.end - 1 - range.begin) / range.step * range.step;
+}
+
 }  // namespace
 
 bool XlaTrace::is_fresh(const XlaStorage& storage) const {
@@ -93,7 +98,7 @@ void XlaTrace::set_value(XlaStorage& storage, const XlaValue& value) {
 
 std::int64_t XlaTrace::iterations() const {
   if (!in_loop()) return 1;
-  return (loop_->range.end - 1 - loop_->range.begin) / loop_->range.step + 1;
+  return (last_of(loop_->range) - loop_->range.begin) / loop_->range.step + 1;
 }
 
 XlaValue XlaTrace::loop_row(std::int64_t row) {
@@ -102,7 +107,7 @@ XlaValue XlaTrace::loop_row(std::int64_t row) {
   return writer_.binary("add", loop_->index, writer_.constant(index_spec(), static_cast<double>(ahead)));
 }
 
-void XlaTrace::loop(const XlaLoopRange& range, XlaLiveStorages& live, const std::function<void(std::int64_t)>& body) {
+void XlaTrace::loop(const LoopRange& range, XlaLiveStorages& live, const std::function<void(std::int64_t)>& body) {
   if (in_loop()) fail("xla: loops do not nest");
   if (range.begin >= range.end) return;
   // What the body might use has to be whole before it: inside, joining it would be out of sight behind the loop.
@@ -114,12 +119,11 @@ void XlaTrace::loop(const XlaLoopRange& range, XlaLiveStorages& live, const std:
                      .index = writer_.block_argument(index_spec()),
                      .crossings = {},
                      .of_storage = {}});
-  const std::int64_t last = range.begin + (range.end - 1 - range.begin) / range.step * range.step;
   const auto constant = [&](std::int64_t x) { return writer_.constant(index_spec(), static_cast<double>(x)); };
   XlaValue condition;
   const std::string condition_lines = writer_.region([&] {
     condition = range.reverse ? writer_.compare("GE", loop_->index, constant(range.begin))
-                              : writer_.compare("LE", loop_->index, constant(last));
+                              : writer_.compare("LE", loop_->index, constant(last_of(range)));
   });
   XlaValue next;
   std::string body_lines;
@@ -130,6 +134,7 @@ void XlaTrace::loop(const XlaLoopRange& range, XlaLiveStorages& live, const std:
     });
   } catch (...) {
     loop_.reset();
+    broken_ = true;
     throw;
   }
   // What the body made cannot be read any more, also where somebody still holds it.
@@ -145,12 +150,10 @@ void XlaTrace::close_loop(const XlaValue& condition, const std::string& conditio
                           std::string body_lines) {
   const Loop loop = std::move(*loop_);
   loop_.reset();
-  const std::int64_t last =
-      loop.range.begin + (loop.range.end - 1 - loop.range.begin) / loop.range.step * loop.range.step;
   StableHloWriter::WhileParts parts;
   parts.arguments.push_back(loop.index);
   parts.initial.push_back(
-      writer_.constant(index_spec(), static_cast<double>(loop.range.reverse ? last : loop.range.begin)));
+      writer_.constant(index_spec(), static_cast<double>(loop.range.reverse ? last_of(loop.range) : loop.range.begin)));
   parts.results.push_back(next);
   std::vector<const Crossing*> carried;
   for (const Crossing& crossing : loop.crossings) {
@@ -179,6 +182,7 @@ void XlaTrace::close_loop(const XlaValue& condition, const std::string& conditio
 }
 
 XlaProgram XlaTrace::finish(XlaLiveStorages& live, int replicas) {
+  if (broken_) fail("xla: the program was broken off inside a loop");
   XlaProgram program;
   std::vector<std::string> names;
   std::vector<std::string> types;

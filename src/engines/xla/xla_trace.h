@@ -10,16 +10,9 @@
 
 #include "engines/xla/stablehlo_writer.h"
 #include "engines/xla/xla_storage.h"
+#include "ops/engine.h"
 
 namespace maxtext {
-
-/// The rows begin, begin + step, … below end of stacks, in this order or in reverse.
-struct XlaLoopRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t step = 1;
-  bool reverse = false;
-};
 
 /// What runs: text and the arrays that go in and come out, in order.
 struct XlaProgram {
@@ -32,10 +25,10 @@ class XlaTrace {
  public:
   /// Brings a storage's contents to the device.
   using Upload = std::function<std::shared_ptr<const PjrtBuffer>(XlaStorage&)>;
-  explicit XlaTrace(Upload upload) : upload_(std::move(upload)) {}
+  /// `loops` counts the loops of all traces of an engine.
+  XlaTrace(Upload upload, int& loops) : upload_(std::move(upload)), loops_(loops) {}
 
   StableHloWriter& writer() { return writer_; }
-  bool empty() const { return arguments_.empty() && writer_.body().empty() && !in_loop(); }
 
   /// What a storage holds at this point, in the shape of its spec.
   XlaValue value(XlaStorage& storage);
@@ -57,7 +50,7 @@ class XlaTrace {
 
   /// Traces `body(range.begin)`, which stands for all iterations, as one loop. Storages made outside that it writes to
   /// are carried from iteration to iteration; what it makes is gone after it. Loops do not nest.
-  void loop(const XlaLoopRange& range, XlaLiveStorages& live, const std::function<void(std::int64_t)>& body);
+  void loop(const LoopRange& range, XlaLiveStorages& live, const std::function<void(std::int64_t)>& body);
 
   /// The program that leaves all changed storages of `live` as its results, in their order, for `replicas` devices.
   /// Arguments that are overwritten are donated.
@@ -78,7 +71,7 @@ class XlaTrace {
   };
   struct Loop {
     int number = 0;
-    XlaLoopRange range;
+    LoopRange range;
     XlaValue index;
     std::vector<Crossing> crossings;
     std::map<std::int64_t, std::size_t> of_storage;
@@ -97,7 +90,9 @@ class XlaTrace {
   StableHloWriter writer_;
   std::vector<Argument> arguments_;
   std::optional<Loop> loop_;
-  int loops_ = 0;
+  int& loops_;
+  /// An exception has left a loop's body: what was traced is of no use.
+  bool broken_ = false;
 };
 
 }  // namespace maxtext
