@@ -28,7 +28,9 @@ KeyGroup xla_keys() {
           text_key("jax_cache_dir", "~/.cache/maxtext/xla",
                    "Folder for compiled programs, for the next run; not used yet"),
           text_key("xla_dump_to", "", "Folder for the StableHLO text of compiled programs; empty writes none").ours(),
-          boolean_key("xla_verify_first_step", false, "Compare the first loss with that of the native engine; not implemented yet").ours(),
+          boolean_key("xla_verify_first_step", false,
+                      "Compare the first loss with that of the native engine; not implemented yet")
+              .ours(),
           text_key("compile_xla_flags", "", "Flags of XLA's compiler, as \"--xla_name=value --xla_other=true\""),
           text_key("compile_topology", "",
                    "Accelerators to compile for without having them, as v5p-8, v6e-256 or h200-8; empty compiles for "

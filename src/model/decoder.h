@@ -37,8 +37,8 @@ struct DecoderOptions {
   RematPolicy remat;
   double z_loss_multiplier = 0;
   std::int64_t cross_entropy_chunk = 1024;
-  /// Of activations and gathered parameters: float32; bfloat16, on engines that multiply it; float64 for tests by finite
-  /// differences. Sums, rotary tables, gradients of parameters and the loss are accumulation_dtype.
+  /// Of activations and gathered parameters: float32; bfloat16, on engines that multiply it; float64 for tests by
+  /// finite differences. Sums, rotary tables, gradients of parameters and the loss are accumulation_dtype.
   DType dtype = DType::float32;
 };
 

@@ -74,8 +74,8 @@ class PjrtTopology {
   /// In the order of ids.
   virtual const std::vector<TopologyDevice>& devices() const = 0;
 
-  /// Throws ConfigError for another number of replicas than devices, Error with the compiler's words, also where the program does
-  /// not fit into the devices' memory (libtpu only: others report a peak beyond it).
+  /// Throws ConfigError for another number of replicas than devices, Error with the compiler's words, also where the
+  /// program does not fit into the devices' memory (libtpu only: others report a peak beyond it).
   virtual std::unique_ptr<CompiledProgram> compile(const std::string& module_text,
                                                    const XlaCompileOptions& options) const = 0;
 };
