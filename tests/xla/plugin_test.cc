@@ -48,15 +48,18 @@ class FindPlugin : public FolderTest {
 TEST_F(FindPlugin, EachPlaceHidesThoseAfterIt) {
   // From the last to the first that is looked at.
   const std::string in_packages = "libtpu/libtpu.so";
-  EXPECT_EQ(find_plugin("tpu", {}), write("home/.local/lib/python3.9/site-packages/" + in_packages, ""));
-  EXPECT_EQ(find_plugin("tpu", {}), write("home/.local/lib/python3.12/site-packages/" + in_packages, ""));
+  const fs::path user = write("home/.local/lib/python3.9/site-packages/" + in_packages, "");
+  EXPECT_EQ(find_plugin("tpu", {}), user);
+  const fs::path newer = write("home/.local/lib/python3.12/site-packages/" + in_packages, "");
+  EXPECT_EQ(find_plugin("tpu", {}), newer);
   const fs::path conda = write("conda/lib/python3.10/site-packages/" + in_packages, "");
   set("CONDA_PREFIX", "conda");
   EXPECT_EQ(find_plugin("tpu", {}), conda);
   const fs::path environment = write("venv/lib/python3.10/site-packages/" + in_packages, "");
   set("VIRTUAL_ENV", "venv");
   EXPECT_EQ(find_plugin("tpu", {}), environment);
-  EXPECT_EQ(find_plugin("tpu", {}), write("home/.local/share/maxtext/xla/tpu/" + in_packages, ""));
+  const fs::path shared = write("home/.local/share/maxtext/xla/tpu/" + in_packages, "");
+  EXPECT_EQ(find_plugin("tpu", {}), shared);
   const fs::path data = write("data/maxtext/xla/tpu/" + in_packages, "");
   set("XDG_DATA_HOME", "data");
   EXPECT_EQ(find_plugin("tpu", {}), data);
